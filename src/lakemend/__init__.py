@@ -1,0 +1,1 @@
+"""Lakemend: change rows in lake tables from PySpark."""

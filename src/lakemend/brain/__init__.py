@@ -1,0 +1,1 @@
+"""What the connector calls: load, plan, commit, alter. Plain Python, no Spark."""

@@ -1,0 +1,1 @@
+"""The Scala sources of the Spark connector, and what builds them."""

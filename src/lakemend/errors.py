@@ -1,0 +1,154 @@
+"""Every error Lakemend raises, in one tree.
+
+    LakemendError
+    ├── TableError                      the table cannot be opened or is not what was expected
+    │   ├── TableNotFoundError          (FileNotFoundError)
+    │   ├── TableExistsError            (FileExistsError)
+    │   ├── NamespaceError              a namespace is missing, exists already or is not empty
+    │   ├── NotATableError              the path holds something else (FileNotFoundError)
+    │   ├── VersionNotFoundError        no such version or timestamp
+    │   ├── CorruptTableError           a log or data file is missing, truncated or unreadable
+    │   └── UnsupportedFeatureError     the table asks for a feature Lakemend does not have
+    ├── InvalidInputError               (ValueError) what the caller passed makes no sense
+    │   ├── SchemaMismatchError         (TypeError, pyarrow.ArrowInvalid) columns or types do not fit
+    │   └── ConstraintViolationError    NOT NULL, CHECK or a generated column is violated
+    ├── CommitError
+    │   ├── CommitConflictError         another writer won; nothing happened; safe to retry
+    │   └── CommitUnknownError          the outcome could not be learned; never retried, never cleaned up
+    ├── StorageError                    (OSError) reading or writing failed; names operation and path
+    └── SessionError                    Spark, Java or the connector is missing, too old or of the wrong kind
+
+Called from everywhere; imports nothing of Lakemend. Each message states problem, cause and remedy,
+with the values. The brain hands an error to the connector as `to_payload()`; the session turns it
+back into the same class with `from_payload()`, so a user meets one class through every door.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+
+class LakemendError(Exception):
+    """`problem` says what went wrong, `cause` why, `remedy` what to do; `values` holds the facts."""
+
+    condition: ClassVar[str] = "LAKEMEND_ERROR"
+
+    def __init__(self, problem: str, *, cause: str = "", remedy: str = "", **values: Any) -> None:
+        self.problem = problem
+        self.cause = cause
+        self.remedy = remedy
+        self.values = values
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        parts = [self.problem.rstrip(".") + "."]
+        if self.cause:
+            parts.append(f"Cause: {self.cause.rstrip('.')}.")
+        if self.remedy:
+            parts.append(f"Remedy: {self.remedy.rstrip('.')}.")
+        return " ".join(parts)
+
+    def __str__(self) -> str:
+        return self._text()
+
+    def __getattr__(self, name: str) -> Any:
+        # `error.version`, `error.column`: the values are attributes too.
+        values = self.__dict__.get("values", {})
+        if name in values:
+            return values[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def to_payload(self) -> dict[str, Any]:
+        return {
+            "class": type(self).__name__,
+            "condition": self.condition,
+            "problem": self.problem,
+            "cause": self.cause,
+            "remedy": self.remedy,
+            "values": self.values,
+        }
+
+
+class TableError(LakemendError):
+    condition = "LAKEMEND_TABLE"
+
+
+class TableNotFoundError(TableError, FileNotFoundError):
+    condition = "LAKEMEND_TABLE_NOT_FOUND"
+
+
+class TableExistsError(TableError, FileExistsError):
+    condition = "LAKEMEND_TABLE_EXISTS"
+
+
+class NamespaceError(TableError):
+    condition = "LAKEMEND_NAMESPACE"
+
+
+class NotATableError(TableError, FileNotFoundError):
+    condition = "LAKEMEND_NOT_A_TABLE"
+
+
+class VersionNotFoundError(TableError):
+    condition = "LAKEMEND_VERSION_NOT_FOUND"
+
+
+class CorruptTableError(TableError):
+    condition = "LAKEMEND_CORRUPT_TABLE"
+
+
+class UnsupportedFeatureError(TableError):
+    condition = "LAKEMEND_UNSUPPORTED_FEATURE"
+
+
+class InvalidInputError(LakemendError, ValueError):
+    condition = "LAKEMEND_INVALID_INPUT"
+
+
+class SchemaMismatchError(InvalidInputError, TypeError, pa.ArrowInvalid):
+    condition = "LAKEMEND_SCHEMA_MISMATCH"
+
+
+class ConstraintViolationError(InvalidInputError):
+    condition = "LAKEMEND_CONSTRAINT_VIOLATION"
+
+
+class CommitError(LakemendError):
+    condition = "LAKEMEND_COMMIT"
+
+
+class CommitConflictError(CommitError):
+    condition = "LAKEMEND_COMMIT_CONFLICT"
+
+
+class CommitUnknownError(CommitError):
+    condition = "LAKEMEND_COMMIT_UNKNOWN"
+
+
+class StorageError(LakemendError, OSError):
+    condition = "LAKEMEND_STORAGE"
+
+
+class SessionError(LakemendError):
+    condition = "LAKEMEND_SESSION"
+
+
+def _tree(root: type[LakemendError]) -> dict[str, type[LakemendError]]:
+    found = {root.__name__: root}
+    for child in root.__subclasses__():
+        found.update(_tree(child))
+    return found
+
+
+def from_payload(payload: dict[str, Any]) -> LakemendError:
+    """The error that `to_payload` described, as its own class again."""
+    cls = _tree(LakemendError).get(payload.get("class", ""), LakemendError)
+    values = {str(k): v for k, v in (payload.get("values") or {}).items() if k not in ("problem", "cause", "remedy")}
+    return cls(
+        payload.get("problem", "unknown error"),
+        cause=payload.get("cause", ""),
+        remedy=payload.get("remedy", ""),
+        **values,
+    )

@@ -1,0 +1,1 @@
+"""Table formats. `format.py` is the protocol; each sub-package is one format and knows no other."""

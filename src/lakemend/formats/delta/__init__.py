@@ -1,0 +1,1 @@
+"""The Delta Lake format: log → snapshot, change → commit."""

@@ -1,0 +1,274 @@
+"""Bytes at a location: local disks, S3, GCS and Azure through obstore, anything else through Hadoop.
+
+Formats and the brain call this; it knows nothing of tables. A `Store` is rooted at one location and
+takes paths relative to it (plain, never URI-encoded). `put_if_absent` is the one atomic primitive
+that commits stand on. obstore is not fork-safe: a store is opened in the process that uses it.
+
+A location has three spellings: what the user wrote, `normalise` (one per place, the key of every
+cache: `file:///a/b`, `s3://bucket/key`) and `for_spark` (what Hadoop's file systems understand:
+`s3a://bucket/key`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, NotFoundError, NotSupportedError
+from obstore.store import LocalStore, from_url
+
+from lakemend.errors import InvalidInputError, StorageError
+
+log = logging.getLogger(__name__)
+
+_PARALLEL_READS = 16
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(.*)$", re.DOTALL)
+_OBJECT_STORES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "az": "az", "abfs": "abfss", "abfss": "abfss"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One listed object: its path below the store's root, its size and its time in epoch milliseconds."""
+
+    path: str
+    size: int
+    modified: int
+
+
+class Store(Protocol):
+    """What formats need of a place. `url` is its normalised location."""
+
+    url: str
+
+    def get(self, path: str) -> bytes: ...
+
+    def get_range(self, path: str, start: int, length: int) -> bytes: ...
+
+    def get_many(self, paths: Sequence[str]) -> list[bytes]: ...
+
+    def put(self, path: str, data: bytes) -> None: ...
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        """Raises FileExistsError, having written nothing, if the path exists."""
+        ...
+
+    def list(self, prefix: str = "", start_after: str | None = None) -> list[Entry]:
+        """Every object below the directory `prefix`, sorted by path; empty if there is none."""
+        ...
+
+    def list_directory(self, prefix: str = "") -> tuple[list[str], list[Entry]]:
+        """Immediate sub-directories (names) and objects of the directory `prefix`."""
+        ...
+
+    def head(self, path: str) -> Entry | None: ...
+
+    def delete(self, paths: Iterable[str]) -> list[str]:
+        """Deletes what it can, logs what it cannot, and returns the paths that failed."""
+        ...
+
+
+class ObjectStore:
+    """A store over obstore."""
+
+    def __init__(self, url: str, backend: Any, root: str = "") -> None:
+        self.url = url
+        self._backend = backend
+        # Local stores all share the file system's root: obstore refuses to open a directory that is not there yet.
+        self._root = root
+
+    def _at(self, path: str) -> str:
+        return f"{self._root}/{path}".strip("/") if self._root else path
+
+    def _entry(self, meta: Any) -> Entry:
+        path = meta["path"]
+        if self._root:
+            path = path[len(self._root) + 1 :]
+        return Entry(path, meta["size"], int(meta["last_modified"].timestamp() * 1000))
+
+    def _failed(self, operation: str, path: str, error: Exception) -> StorageError:
+        first = str(error).split("\n", 1)[0]
+        return StorageError(
+            f"{operation} of {path!r} failed at {self.url}",
+            cause=first,
+            remedy="check that the location exists and that its credentials are set in the environment",
+            operation=operation,
+            path=f"{self.url.rstrip('/')}/{path}",
+        )
+
+    def get(self, path: str) -> bytes:
+        try:
+            return bytes(obstore.get(self._backend, self._at(path)).bytes())
+        except FileNotFoundError:
+            raise
+        except NotFoundError as error:
+            raise FileNotFoundError(f"{self.url}/{path}") from error
+        except Exception as error:
+            raise self._failed("read", path, error) from error
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        try:
+            return bytes(obstore.get_range(self._backend, self._at(path), start=start, length=length))
+        except FileNotFoundError:
+            raise
+        except NotFoundError as error:
+            raise FileNotFoundError(f"{self.url}/{path}") from error
+        except Exception as error:
+            raise self._failed("read", path, error) from error
+
+    def get_many(self, paths: Sequence[str]) -> list[bytes]:
+        if len(paths) < 2:
+            return [self.get(path) for path in paths]
+        with ThreadPoolExecutor(min(_PARALLEL_READS, len(paths))) as pool:
+            return list(pool.map(self.get, paths))
+
+    def put(self, path: str, data: bytes) -> None:
+        try:
+            obstore.put(self._backend, self._at(path), data, use_multipart=False)
+        except Exception as error:
+            raise self._failed("write", path, error) from error
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        try:
+            obstore.put(self._backend, self._at(path), data, mode="create", use_multipart=False)
+        except AlreadyExistsError as error:
+            raise FileExistsError(f"{self.url}/{path}") from error
+        except NotSupportedError as error:
+            raise StorageError(
+                f"{self.url} cannot create a file only if it is absent",
+                cause=str(error).split("\n", 1)[0],
+                remedy="use a store with conditional writes; without them two writers could overwrite each other",
+                operation="put-if-absent",
+                path=path,
+            ) from error
+        except Exception as error:
+            raise self._failed("write", path, error) from error
+
+    def list(self, prefix: str = "", start_after: str | None = None) -> list[Entry]:
+        try:
+            found = obstore.list(
+                self._backend,
+                self._at(prefix) or None,
+                offset=self._at(start_after) if start_after else None,
+                chunk_size=1000,
+            ).collect()
+        except FileNotFoundError:
+            return []
+        except Exception as error:
+            raise self._failed("list", prefix, error) from error
+        return sorted((self._entry(o) for o in found), key=lambda e: e.path)
+
+    def list_directory(self, prefix: str = "") -> tuple[list[str], list[Entry]]:
+        try:
+            found = obstore.list_with_delimiter(self._backend, self._at(prefix) or None)
+        except FileNotFoundError:
+            return [], []
+        except Exception as error:
+            raise self._failed("list", prefix, error) from error
+        names = sorted(p.rstrip("/").rsplit("/", 1)[-1] for p in found["common_prefixes"])
+        return names, sorted((self._entry(o) for o in found["objects"]), key=lambda e: e.path)
+
+    def head(self, path: str) -> Entry | None:
+        try:
+            return self._entry(obstore.head(self._backend, self._at(path)))
+        except (FileNotFoundError, NotFoundError):
+            return None
+        except Exception as error:
+            raise self._failed("look-up", path, error) from error
+
+    def delete(self, paths: Iterable[str]) -> list[str]:
+        failed = []
+        for path in paths:
+            try:
+                obstore.delete(self._backend, self._at(path))
+            except (FileNotFoundError, NotFoundError):
+                continue
+            except Exception as error:
+                log.warning("could not delete %s/%s: %s", self.url, path, str(error).split("\n", 1)[0])
+                failed.append(path)
+        return failed
+
+
+# Opens a store for a scheme obstore does not have; set by the session, which can reach Hadoop's FileSystem.
+_hadoop: Callable[[str], Store] | None = None
+
+
+def use_hadoop(opener: Callable[[str], Store] | None) -> None:
+    """The session hands in how to open locations through Hadoop's FileSystem (hdfs:// and the like)."""
+    global _hadoop
+    _hadoop = opener
+
+
+def normalise(location: str) -> str:
+    """The one spelling of a location: absolute, no trailing slash, `file:///…` or `s3://…`."""
+    text = location.strip()
+    if not text or "\x00" in text:
+        raise InvalidInputError("the location is empty or holds a NUL", remedy="pass a path or URL", location=location)
+    match = _SCHEME.match(text)
+    if match is None or (os.name == "nt" and len(match[1]) == 1):
+        return "file://" + _absolute(text)
+    scheme, rest = match[1].lower(), match[2]
+    if scheme == "file":
+        # Hadoop's `file:/a b` and the standard `file:///a%20b` are both met; only the latter is encoded.
+        path = re.sub(r"^//[^/]*", "", rest) if rest.startswith("//") else rest
+        return "file://" + _absolute(path)
+    return _OBJECT_STORES.get(scheme, scheme) + ":" + rest.rstrip("/")
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def local_path(location: str) -> str | None:
+    """The path on this machine, or None for a remote location."""
+    url = normalise(location)
+    return url[len("file://") :] if url.startswith("file://") else None
+
+
+def for_spark(location: str) -> str:
+    """The spelling Hadoop's file systems take: `s3a://`, and `file:` paths not URI-encoded."""
+    url = normalise(location)
+    return "s3a:" + url[len("s3:") :] if url.startswith("s3:") else url
+
+
+def join(location: str, path: str) -> str:
+    return f"{location.rstrip('/')}/{path.lstrip('/')}"
+
+
+def decode(path: str) -> str:
+    """A URI-encoded path as a plain one."""
+    return unquote(path)
+
+
+def open_store(location: str, options: dict[str, str] | None = None) -> Store:
+    """A store rooted at `location`. A local directory need not exist yet."""
+    url = normalise(location)
+    scheme = url.split(":", 1)[0]
+    try:
+        if scheme == "file":
+            return ObjectStore(url, LocalStore(), url[len("file://") :].strip("/"))
+        if scheme in _OBJECT_STORES.values():
+            return ObjectStore(url, from_url(url, **(options or {})))
+    except Exception as error:
+        raise StorageError(
+            f"cannot open {url}",
+            cause=str(error).split("\n", 1)[0],
+            remedy="check the URL and the credentials in the environment",
+            operation="open",
+            path=url,
+        ) from error
+    if _hadoop is not None:
+        return _hadoop(url)
+    raise StorageError(
+        f"cannot open {url}",
+        cause=f"{scheme}:// is reached through Hadoop's FileSystem, which needs a Spark session",
+        remedy="open it with lakemend.session(…) first, or use a local path, s3://, gs:// or az://",
+        operation="open",
+        path=url,
+    )
