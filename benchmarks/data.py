@@ -1,0 +1,54 @@
+"""Data for benchmarks, made once per run in a scratch directory (`LAKEMEND_BENCH_DIR`, else a temporary one)."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+import lakemend
+
+
+@cache
+def scratch() -> Path:
+    chosen = os.environ.get("LAKEMEND_BENCH_DIR")
+    directory = Path(tempfile.mkdtemp(prefix="lakemend-bench-", dir=chosen))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
+
+
+@cache
+def spark() -> SparkSession:
+    session = lakemend.session(
+        warehouse=str(scratch() / "warehouse"),
+        master="local[2]",
+        conf={
+            "spark.driver.memory": "4g",
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": "8",
+            "spark.log.level": "ERROR",
+        },
+    )
+    session.sql("CREATE NAMESPACE IF NOT EXISTS lake.bench")
+    return session
+
+
+def rows(count: int) -> DataFrame:
+    """id, a partition-like column, two numbers and a 45-character string."""
+    return spark().range(0, count, 1, 16).selectExpr(
+        "id",
+        "CAST(id % 100 AS INT) AS part",
+        "CAST(hash(id) AS INT) AS a",
+        "CAST(id * 1.5 AS DOUBLE) AS b",
+        "concat(sha1(CAST(id AS STRING)), 'fixed') AS s",
+    )
+
+
+def consume(frame: DataFrame) -> None:
+    """Runs a query to its end without collecting it."""
+    frame.write.format("noop").mode("overwrite").save()

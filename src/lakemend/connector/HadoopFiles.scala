@@ -1,0 +1,94 @@
+package lakemend
+
+import java.io.FileNotFoundException
+import java.util.{EnumSet, UUID}
+
+import com.fasterxml.jackson.databind.node.ObjectNode
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{CreateFlag, FSDataInputStream, FileAlreadyExistsException, FileContext, FileStatus, FileSystem,
+  Options, Path}
+import org.apache.hadoop.fs.permission.FsPermission
+
+/** Hadoop's file systems for the brain (hdfs:// and whatever obstore lacks), one call per operation.
+  *
+  * Called by `lakemend.session.hadoop.HadoopStore`. Locations are plain, never URI-encoded. What is missing is null
+  * or an empty list; every other failure is thrown as Hadoop says it.
+  */
+class HadoopFiles(conf: Configuration, root: String) {
+  private val rootPath = new Path(root)
+  private val files: FileSystem = rootPath.getFileSystem(conf)
+  private val base: String = files.makeQualified(rootPath).toUri.getPath.stripSuffix("/")
+
+  def read(path: String): Array[Byte] = reading(path)(_.readAllBytes())
+
+  def readRange(path: String, start: Long, length: Int): Array[Byte] = reading(path) { in =>
+    in.seek(start)
+    in.readNBytes(length)
+  }
+
+  private def reading(path: String)(body: FSDataInputStream => Array[Byte]): Array[Byte] =
+    try {
+      val in = files.open(at(path))
+      try body(in) finally in.close()
+    } catch { case _: FileNotFoundException => null }
+
+  def write(path: String, data: Array[Byte]): Unit = {
+    val out = files.create(at(path), true)
+    try out.write(data) finally out.close()
+  }
+
+  /** False, having written nothing, if the path exists. The whole content appears at once: written aside, then renamed. */
+  def createIfAbsent(path: String, data: Array[Byte]): Boolean = {
+    val target = at(path)
+    val aside = new Path(target.getParent, s".${target.getName}.${UUID.randomUUID()}.tmp")
+    val context = FileContext.getFileContext(files.getUri, conf)
+    try {
+      val out = context.create(aside, EnumSet.of(CreateFlag.CREATE), Options.CreateOpts.createParent(),
+        Options.CreateOpts.perms(FsPermission.getFileDefault))
+      try out.write(data) finally out.close()
+      // Rename.NONE never overwrites; rename(src, dst) of FileSystem does, on some of them.
+      context.rename(aside, target, Options.Rename.NONE)
+      true
+    } catch { case _: FileAlreadyExistsException => false }
+    finally {
+      // The outcome is decided; a left-over under a hidden name harms nobody.
+      try if (files.exists(aside)) files.delete(aside, false)
+      catch { case _: java.io.IOException => () }
+    }
+  }
+
+  def list(path: String): String =
+    entries(try {
+      val found = files.listFiles(at(path), true)
+      Iterator.continually(found).takeWhile(_.hasNext).map(_.next(): FileStatus).toVector
+    } catch { case _: FileNotFoundException => Vector.empty })
+
+  def listDirectory(path: String): String =
+    entries(try files.listStatus(at(path)).toVector catch { case _: FileNotFoundException => Vector.empty })
+
+  def head(path: String): String =
+    try {
+      val status = files.getFileStatus(at(path))
+      if (status.isFile) entry(Bridge.request(), status).toString else null
+    } catch { case _: FileNotFoundException => null }
+
+  def delete(path: String): Unit =
+    if (!files.delete(at(path), false) && files.exists(at(path)))
+      throw new java.io.IOException(s"the file system did not delete ${at(path)}")
+
+  // Not new Path(parent, child): it reads a colon in the child as a scheme.
+  private def at(path: String): Path = {
+    val uri = files.makeQualified(rootPath).toUri
+    new Path(uri.getScheme, uri.getAuthority, if (path.isEmpty) base + "/" else s"$base/$path")
+  }
+
+  private def entries(found: Vector[FileStatus]): String = {
+    val array = Bridge.mapper.createArrayNode()
+    found.foreach(status => entry(array.addObject(), status))
+    array.toString
+  }
+
+  private def entry(node: ObjectNode, status: FileStatus): ObjectNode =
+    node.put("path", status.getPath.toUri.getPath.stripPrefix(base).stripPrefix("/")).put("size", status.getLen)
+      .put("modified", status.getModificationTime).put("directory", status.isDirectory)
+}

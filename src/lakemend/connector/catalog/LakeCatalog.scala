@@ -1,0 +1,194 @@
+package lakemend.catalog
+
+import java.util.{EnumSet, Map => JMap, Set => JSet}
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
+import lakemend.{Bridge, LakemendException}
+import org.apache.spark.sql.catalyst.analysis._
+import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/**
+ * Spark's door to the brain's catalog: namespaces and tables of a warehouse directory, and tables by path
+ * (`lake.delta.`/some/path``, or `delta.`/some/path`` where this class is also registered as the catalog `delta`).
+ */
+class LakeCatalog extends StagingTableCatalog with SupportsNamespaces {
+  private var catalogName: String = _
+  private var warehouse: Option[String] = None
+
+  override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
+    catalogName = name
+    warehouse = Option(options.get("warehouse"))
+  }
+
+  override def name: String = catalogName
+
+  override def defaultNamespace: Array[String] = Array("default")
+
+  override def capabilities: JSet[TableCatalogCapability] = EnumSet.of(
+    TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE,
+    TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT,
+    TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS)
+
+  // ---- tables
+
+  override def loadTable(ident: Identifier): Table = load(ident, identity)
+
+  override def loadTable(ident: Identifier, version: String): Table = load(ident, _.put("version", version))
+
+  /** Spark passes microseconds. */
+  override def loadTable(ident: Identifier, timestamp: Long): Table = load(ident, _.put("timestamp", timestamp))
+
+  override def tableExists(ident: Identifier): Boolean =
+    Bridge.call("catalog", action("table_exists").set("table", address(ident))).path("exists").asBoolean
+
+  override def listTables(namespace: Array[String]): Array[Identifier] = inNamespace(namespace) {
+    Bridge.call("catalog", action("list_tables", namespace)).get("tables").asScala
+      .map(t => Identifier.of(namespace, t.asText)).toArray
+  }
+
+  override def createTable(ident: Identifier, info: TableInfo): Table = {
+    stage("create", ident, info).commitStagedChanges()
+    loadTable(ident)
+  }
+
+  override def stageCreate(ident: Identifier, info: TableInfo): StagedTable = stage("create", ident, info)
+
+  override def stageReplace(ident: Identifier, info: TableInfo): StagedTable = stage("replace", ident, info)
+
+  override def stageCreateOrReplace(ident: Identifier, info: TableInfo): StagedTable =
+    stage("create_or_replace", ident, info)
+
+  override def alterTable(ident: Identifier, changes: TableChange*): Table = onTable(ident) {
+    val request = Bridge.request()
+    request.set[JsonNode]("table", address(ident))
+    request.set[JsonNode]("changes", TableChanges.toWire(changes))
+    new LakeTable(new TableMeta(Bridge.call("alter", request)))
+  }
+
+  override def dropTable(ident: Identifier): Boolean =
+    Bridge.call("catalog", action("drop_table").set("table", address(ident))).path("dropped").asBoolean
+
+  override def purgeTable(ident: Identifier): Boolean = dropTable(ident)
+
+  override def renameTable(from: Identifier, to: Identifier): Unit = onTable(from) {
+    val request: ObjectNode = action("rename_table").set("table", address(from))
+    try Bridge.call("catalog", request.set("to", address(to)))
+    catch {
+      case e: LakemendException if e.getCondition == "LAKEMEND_TABLE_EXISTS" => throw new TableAlreadyExistsException(to)
+    }
+  }
+
+  private def load(ident: Identifier, pin: ObjectNode => ObjectNode): Table = onTable(ident) {
+    val request = Bridge.request()
+    request.set[JsonNode]("table", address(ident))
+    new LakeTable(new TableMeta(Bridge.call("load", pin(request))))
+  }
+
+  private def stage(mode: String, ident: Identifier, info: TableInfo): StagedLakeTable = {
+    val request = TableRequests.stage(mode, info)
+    request.set[JsonNode]("table", address(ident))
+    try new StagedLakeTable(mode, new TableMeta(Bridge.call("stage", request)))
+    catch {
+      case e: LakemendException if e.getCondition == "LAKEMEND_TABLE_EXISTS" =>
+        throw new TableAlreadyExistsException(ident)
+      case e: LakemendException if e.getCondition == "LAKEMEND_TABLE_NOT_FOUND" => throw new NoSuchTableException(ident)
+      case e: LakemendException if e.getCondition == "LAKEMEND_NAMESPACE" =>
+        throw new NoSuchNamespaceException(ident.namespace)
+    }
+  }
+
+  private def onTable[T](ident: Identifier)(body: => T): T =
+    try body
+    catch {
+      case e: LakemendException if e.getCondition == "LAKEMEND_TABLE_NOT_FOUND" => throw new NoSuchTableException(ident)
+    }
+
+  /** How the brain is told which table is meant. A name with a slash or a scheme is a path. */
+  private def address(ident: Identifier): ObjectNode = {
+    val node = Bridge.request()
+    if (LakeCatalog.isPath(ident)) node.put("path", ident.name)
+    else {
+      node.put("catalog", catalogName)
+      warehouse.foreach(node.put("warehouse", _))
+      val namespace = node.putArray("namespace")
+      ident.namespace.foreach(namespace.add)
+      node.put("name", ident.name)
+    }
+  }
+
+  // ---- namespaces
+
+  override def listNamespaces(): Array[Array[String]] = listNamespaces(Array.empty)
+
+  override def listNamespaces(parent: Array[String]): Array[Array[String]] = inNamespace(parent) {
+    Bridge.call("catalog", action("list_namespaces", parent)).get("namespaces").asScala
+      .map(_.asScala.map(_.asText).toArray).toArray
+  }
+
+  override def namespaceExists(namespace: Array[String]): Boolean =
+    try { loadNamespaceMetadata(namespace); true }
+    catch { case _: NoSuchNamespaceException => false }
+
+  override def loadNamespaceMetadata(namespace: Array[String]): JMap[String, String] = inNamespace(namespace) {
+    Bridge.call("catalog", action("namespace", namespace)).get("properties").properties().asScala
+      .map(e => e.getKey -> e.getValue.asText).toMap.asJava
+  }
+
+  override def createNamespace(namespace: Array[String], metadata: JMap[String, String]): Unit = {
+    val request = action("create_namespace", namespace)
+    val properties = request.putObject("properties")
+    metadata.forEach((k, v) => properties.put(k, v))
+    try Bridge.call("catalog", request)
+    catch {
+      case e: LakemendException if e.getCondition == "LAKEMEND_NAMESPACE" =>
+        if (namespaceExists(namespace)) throw new NamespaceAlreadyExistsException(namespace) else throw e
+    }
+  }
+
+  override def alterNamespace(namespace: Array[String], changes: NamespaceChange*): Unit = inNamespace(namespace) {
+    val request = action("alter_namespace", namespace)
+    val properties = request.putObject("properties")
+    changes.foreach {
+      case set: NamespaceChange.SetProperty => properties.put(set.property, set.value)
+      case remove: NamespaceChange.RemoveProperty => properties.putNull(remove.property)
+    }
+    Bridge.call("catalog", request)
+  }
+
+  override def dropNamespace(namespace: Array[String], cascade: Boolean): Boolean = inNamespace(namespace) {
+    val request = action("drop_namespace", namespace).put("cascade", cascade)
+    try Bridge.call("catalog", request).path("dropped").asBoolean
+    catch {
+      case e: LakemendException if e.payload.contains("not_empty") => throw new NonEmptyNamespaceException(namespace)
+    }
+  }
+
+  private def inNamespace[T](namespace: Array[String])(body: => T): T =
+    try body
+    catch {
+      case e: LakemendException if e.getCondition == "LAKEMEND_NAMESPACE" && !e.payload.contains("not_empty") =>
+        throw new NoSuchNamespaceException(namespace)
+    }
+
+  private def action(name: String, namespace: Array[String] = Array.empty): ObjectNode = {
+    val request = Bridge.request().put("action", name).put("catalog", catalogName)
+    warehouse.foreach(request.put("warehouse", _))
+    val parts = request.putArray("namespace")
+    namespace.foreach(parts.add)
+    request
+  }
+}
+
+object LakeCatalog {
+  /** Namespaces that stand for "by path", as in `lake.delta.`/some/path``. */
+  private val pathNamespaces = Set("delta", "lakemend", "iceberg", "parquet")
+
+  def isPath(ident: Identifier): Boolean = {
+    val looksLikePath = ident.name.contains("/") || ident.name.contains(":")
+    looksLikePath && (ident.namespace.isEmpty || ident.namespace.length == 1 && pathNamespaces(ident.namespace.head.toLowerCase))
+  }
+}

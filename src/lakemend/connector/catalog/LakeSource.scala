@@ -1,0 +1,158 @@
+package lakemend.catalog
+
+import java.util.{EnumSet, Map => JMap, Set => JSet}
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import lakemend.{Bridge, LakemendException}
+import org.apache.spark.sql.{functions, DataFrame, DataFrameWriterV2, Row, SaveMode, SQLContext}
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException
+import org.apache.spark.sql.connector.catalog.{Table, TableCapability, TableProvider}
+import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.sources.{BaseRelation, CreatableRelationProvider, DataSourceRegister}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/**
+ * `spark.read/write.format("lakemend")` on a path. Reads are the V2 table; a write, in every save mode, becomes the
+ * V2 statement on `lake.delta.`path`` that says the same, so there is one way to write.
+ */
+class LakeSource extends TableProvider with CreatableRelationProvider with DataSourceRegister {
+  override def shortName: String = "lakemend"
+
+  override def supportsExternalMetadata: Boolean = true
+
+  override def inferSchema(options: CaseInsensitiveStringMap): StructType = PathTables.load(options).schema
+
+  override def inferPartitioning(options: CaseInsensitiveStringMap): Array[Transform] =
+    PathTables.load(options).partitioning.map(_.toSpark).toArray
+
+  override def getTable(schema: StructType, partitioning: Array[Transform], options: JMap[String, String]): Table =
+    new PathTable(schema, new CaseInsensitiveStringMap(options))
+
+  override def createRelation(context: SQLContext, mode: SaveMode, options: Map[String, String], data: DataFrame): BaseRelation = {
+    PathWrite(mode, new CaseInsensitiveStringMap(options.asJava), data).run()
+    new BaseRelation {
+      override def sqlContext: SQLContext = context
+      override def schema: StructType = data.schema
+    }
+  }
+}
+
+/** The same under the name `delta`, so that existing code runs unchanged, unless delta-spark itself is present. */
+class DeltaSource extends LakeSource {
+  override def shortName: String = if (DeltaSource.deltaSparkPresent) "lakemend-delta" else "delta"
+}
+
+object DeltaSource {
+  lazy val deltaSparkPresent: Boolean =
+    getClass.getClassLoader.getResource("org/apache/spark/sql/delta/sources/DeltaDataSource.class") != null
+}
+
+object PathTables {
+  def path(options: CaseInsensitiveStringMap): String = Option(options.get("path")).getOrElse(
+    throw LakemendException.invalid("no path was given", "format(\"lakemend\") reads and writes a table by its path",
+      "call load(path) or save(path); for a table of the catalog use spark.table or writeTo"))
+
+  def load(options: CaseInsensitiveStringMap): TableMeta = {
+    val request = Bridge.request()
+    request.set[JsonNode]("table", Bridge.request().put("path", path(options)))
+    Option(options.get("versionAsOf")).foreach(request.put("version", _))
+    Option(options.get("timestampAsOf")).foreach(t => request.put("timestamp", org.apache.spark.sql.lakemend.SparkBridge.micros(t)))
+    new TableMeta(Bridge.call("load", request))
+  }
+}
+
+/** A table opened by path for `spark.read` and `df.write`; Spark asks a write only for its capabilities. */
+class PathTable(asked: StructType, options: CaseInsensitiveStringMap)
+    extends Table with org.apache.spark.sql.connector.catalog.SupportsRead with org.apache.spark.sql.connector.catalog.SupportsMetadataColumns {
+  private lazy val table = {
+    val loaded = new LakeTable(PathTables.load(options))
+    if (!org.apache.spark.sql.lakemend.SparkBridge.sameTypes(asked, loaded.meta.schema))
+      throw LakemendException.mismatch(s"the schema given does not fit the table at ${loaded.meta.location}",
+        s"given ${asked.simpleString}, the table has ${loaded.meta.schema.simpleString}", "leave .schema(…) out: the table knows its own")
+    loaded
+  }
+
+  override def name: String = s"lakemend.`${options.get("path")}`"
+  override def schema: StructType = table.schema
+  override def columns: Array[org.apache.spark.sql.connector.catalog.Column] = table.columns
+  override def partitioning: Array[Transform] = table.partitioning
+  override def properties: JMap[String, String] = table.properties
+  override def version: String = table.version
+  override def metadataColumns: Array[org.apache.spark.sql.connector.catalog.MetadataColumn] = table.metadataColumns
+  override def capabilities: JSet[TableCapability] = EnumSet.of(TableCapability.BATCH_READ, TableCapability.V1_BATCH_WRITE)
+  override def newScanBuilder(options: CaseInsensitiveStringMap): org.apache.spark.sql.connector.read.ScanBuilder =
+    table.newScanBuilder(options)
+}
+
+/** One `df.write.format("lakemend").save(path)`. */
+case class PathWrite(mode: SaveMode, options: CaseInsensitiveStringMap, data: DataFrame) {
+  private val path = PathTables.path(options)
+  private val catalog = data.sparkSession.conf.get("spark.lakemend.catalog", "lake")
+  private val table = s"`${quote(catalog)}`.`lakemend`.`${quote(path)}`"
+  private val partitionColumns: Seq[String] = Option(options.get("__partition_columns")).toSeq
+    .flatMap(json => Bridge.mapper.readTree(json).asScala.map(_.asText))
+
+  def run(): Unit = mode match {
+    case SaveMode.ErrorIfExists => create()
+    case SaveMode.Ignore => if (!exists) create()
+    case SaveMode.Append => if (exists) append() else try create() catch { case _: TableAlreadyExistsException => append() }
+    case SaveMode.Overwrite => if (exists) overwrite() else create()
+  }
+
+  private def exists: Boolean = {
+    val request = Bridge.request().put("action", "table_exists")
+    request.set[JsonNode]("table", Bridge.request().put("path", path))
+    Bridge.call("catalog", request).path("exists").asBoolean
+  }
+
+  private def create(): Unit = creating(writer).create()
+
+  private def append(): Unit = {
+    checkPartitioning()
+    writer.append()
+  }
+
+  private def overwrite(): Unit = {
+    val where = Option(options.get("replaceWhere"))
+    val dynamic = "dynamic".equalsIgnoreCase(options.get("partitionOverwriteMode"))
+    val newSchema = options.getBoolean("overwriteSchema", false)
+    if (Seq(where.isDefined, dynamic, newSchema).count(identity) > 1)
+      throw LakemendException.invalid(s"the write to $path combines replaceWhere, partitionOverwriteMode=dynamic and overwriteSchema",
+        "each of them says in another way what is replaced", "keep one of them")
+    if (newSchema) creating(writer).replace()
+    else {
+      checkPartitioning()
+      where match {
+        case Some(predicate) => writer.overwrite(functions.expr(predicate))
+        case None if dynamic => writer.overwritePartitions()
+        case None => writer.overwrite(functions.lit(true))
+      }
+    }
+  }
+
+  private def writer: DataFrameWriterV2[Row] = {
+    val passed = options.asCaseSensitiveMap.asScala.filterNot { case (k, _) => k == "path" || k.startsWith("__") }
+    data.writeTo(table).options(passed)
+  }
+
+  /** Options that name table properties become the new table's. */
+  private def creating(writer: DataFrameWriterV2[Row]): org.apache.spark.sql.CreateTableWriter[Row] = {
+    val properties = options.asCaseSensitiveMap.asScala.filter { case (k, _) => k.startsWith("delta.") || k.startsWith("write.") }
+    val plain = properties.foldLeft(writer.using("delta")) { case (w, (k, v)) => w.tableProperty(k, v) }
+    val columns = partitionColumns.map(c => functions.col(s"`${quote(c)}`"))
+    if (columns.isEmpty) plain else plain.partitionedBy(columns.head, columns.tail: _*)
+  }
+
+  private def checkPartitioning(): Unit = if (partitionColumns.nonEmpty) {
+    val actual = PathTables.load(new CaseInsensitiveStringMap(JMap.of("path", path))).partitioning.map(_.source.mkString("."))
+    if (actual.map(_.toLowerCase) != partitionColumns.map(_.toLowerCase))
+      throw LakemendException.mismatch(s"partitionBy does not fit the table at $path",
+        s"partitionBy says (${partitionColumns.mkString(", ")}), the table is partitioned by (${actual.mkString(", ")})",
+        "leave partitionBy out, or replace the table with mode(\"overwrite\").option(\"overwriteSchema\", true)")
+  }
+
+  private def quote(name: String): String = name.replace("`", "``")
+}

@@ -1,0 +1,83 @@
+package lakemend.catalog
+
+import java.util.{EnumSet, Map => JMap, Set => JSet}
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.node.ObjectNode
+import lakemend.Bridge
+import lakemend.read.LakeScanBuilder
+import lakemend.write.LakeWriteBuilder
+import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.catalog.TableCapability._
+import org.apache.spark.sql.connector.catalog.constraints.Constraint
+import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.connector.read.ScanBuilder
+import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
+import org.apache.spark.sql.types.{DataType, DataTypes, StructType}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** One version of a table, as Spark sees it. Reads and writes are pinned to that version. */
+class LakeTable(val meta: TableMeta) extends Table with SupportsRead with SupportsWrite with SupportsMetadataColumns {
+  override def name: String = meta.name
+  override def id: String = meta.tableId
+  override def version: String = meta.version.orNull
+  override def columns: Array[Column] = Columns.fromSchema(meta.schema)
+  override def partitioning: Array[Transform] = meta.partitioning.map(_.toSpark).toArray
+
+  override def properties: JMap[String, String] = {
+    val reserved = Map(TableCatalog.PROP_PROVIDER -> meta.format, TableCatalog.PROP_LOCATION -> meta.location) ++
+      meta.comment.map(TableCatalog.PROP_COMMENT -> _)
+    (meta.properties ++ reserved).asJava
+  }
+
+  override def capabilities: JSet[TableCapability] =
+    EnumSet.of(BATCH_READ, BATCH_WRITE, TRUNCATE, OVERWRITE_BY_FILTER, OVERWRITE_DYNAMIC)
+
+  override def constraints: Array[Constraint] = meta.checks.map { case (name, sql) =>
+    Constraint.check(name).predicateSql(sql).enforced(true).build().asInstanceOf[Constraint]
+  }.toArray
+
+  override def metadataColumns: Array[MetadataColumn] = MetadataColumns.all(meta)
+
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = new LakeScanBuilder(meta, options)
+
+  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = new LakeWriteBuilder(meta, info, send)
+
+  /** What a finished write does with its commit request: here it is sent to the brain at once. */
+  protected def send(commit: ObjectNode): Unit = Bridge.call("commit", commit)
+
+  override def toString: String = s"lakemend ${meta.name}${meta.version.fold("")(v => s" version $v")}"
+}
+
+/** `_file`, `_pos` and `_partition`: where a row lies. */
+object MetadataColumns {
+  val File = "_file"
+  val Position = "_pos"
+  val Partition = "_partition"
+
+  def all(meta: TableMeta): Array[MetadataColumn] = {
+    val place = Array(column(File, DataTypes.StringType, "the data file the row lies in"),
+      column(Position, DataTypes.LongType, "the row's position in its data file, from 0"))
+    if (meta.partitioning.isEmpty) place
+    else place :+ column(Partition, partitionType(meta), "the row's partition values", canBeNull = true)
+  }
+
+  def partitionType(meta: TableMeta): StructType =
+    meta.partitioning.foldLeft(new StructType())((s, p) => s.add(p.name, p.dataType, nullable = true))
+
+  private def column(label: String, dataTypeOf: DataType, text: String, canBeNull: Boolean = false): MetadataColumn =
+    new MetadataColumn {
+      override def name: String = label
+      override def dataType: DataType = dataTypeOf
+      override def comment: String = text
+      override def isNullable: Boolean = canBeNull
+    }
+}
+
+/** Spark's columns from a schema whose field metadata holds defaults and generation expressions. */
+object Columns {
+  def fromSchema(schema: StructType): Array[Column] = org.apache.spark.sql.lakemend.SparkBridge.columns(schema)
+
+  def toSchema(columns: Array[Column]): StructType = org.apache.spark.sql.lakemend.SparkBridge.schema(columns)
+}

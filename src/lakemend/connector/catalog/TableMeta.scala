@@ -1,0 +1,69 @@
+package lakemend.catalog
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
+import lakemend.Bridge
+import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
+import org.apache.spark.sql.types.{DataType, StructField, StructType}
+
+/** One partition field: `name` is its name in the table's partitioning, `source` the column it is made of. */
+case class PartitionField(name: String, source: Seq[String], transform: String, dataType: DataType) {
+  def isIdentity: Boolean = transform == "identity"
+
+  def toSpark: Transform = transform match {
+    case "identity" => Expressions.identity(quoted)
+    case other => throw new UnsupportedOperationException(s"partition transform $other")
+  }
+
+  private def quoted: String = source.map(part => "`" + part.replace("`", "``") + "`").mkString(".")
+}
+
+/** A table as the brain's `load` and `stage` describe it (docs/architecture.md, *table*). Driver side only. */
+class TableMeta(val json: JsonNode) {
+  /** How requests name this table. */
+  val identity: ObjectNode = json.get("table").asInstanceOf[ObjectNode]
+  val name: String = json.get("name").asText
+  /** In the spelling of Hadoop's file systems; a plain path, not URI-encoded. */
+  val location: String = json.get("location").asText
+  val format: String = json.get("format").asText
+  /** None: the table does not exist yet (a creatable path, or staged). */
+  val version: Option[String] = Option(json.get("version")).filterNot(_.isNull).map(_.asText)
+  val schema: StructType = struct("schema")
+  /** The same shape as `schema`, with the names the data files use. */
+  val physical: StructType = struct("physical")
+  /** Data files are read by field id, not by name. */
+  val byId: Boolean = json.path("by_id").asBoolean(false)
+  val partitioning: Seq[PartitionField] = json.get("partitioning").asScala.toSeq.map { p =>
+    val source = p.get("source").asScala.map(_.asText).toSeq
+    PartitionField(p.get("name").asText, source, p.path("transform").asText("identity"), schema(source.head).dataType)
+  }
+  val properties: Map[String, String] =
+    json.get("properties").properties().asScala.map(e => e.getKey -> e.getValue.asText).toMap
+  val comment: Option[String] = Option(json.get("comment")).filterNot(_.isNull).map(_.asText)
+  val checks: Seq[(String, String)] =
+    json.path("checks").properties().asScala.map(e => e.getKey -> e.getValue.asText).toSeq
+  val tableId: String = json.path("table_id").asText("")
+  /** How data files are to be written. */
+  val write: JsonNode = json.path("write")
+  /** Handed back to the brain when a staged table is committed. */
+  val staged: Option[JsonNode] = Option(json.get("staged")).filterNot(_.isNull)
+
+  val identityColumns: Set[String] = partitioning.filter(_.isIdentity).map(_.source.head).toSet
+
+  def isPartitionColumn(column: String): Boolean = identityColumns.contains(column)
+
+  /** The columns stored inside data files, logical and physical side by side. */
+  lazy val dataColumns: Seq[(StructField, StructField)] =
+    schema.fields.zip(physical.fields).toSeq.filterNot { case (logical, _) => isPartitionColumn(logical.name) }
+
+  /** A request about this table at this version. */
+  def request(): ObjectNode = {
+    val node = Bridge.request()
+    node.set[JsonNode]("table", identity)
+    version.fold(node.putNull("version"))(node.put("version", _))
+  }
+
+  private def struct(key: String): StructType = DataType.fromJson(json.get(key).toString).asInstanceOf[StructType]
+}

@@ -1,0 +1,245 @@
+"""Deletion vectors: which rows of a data file are dead.
+
+The snapshot turns descriptors into `Mask`s; the commit module decodes, unites and writes vectors.
+A vector's *blob* is the little-endian magic 1681511377 and a portable 64-bit Roaring bitmap. In a
+file stand one version byte (1), then per vector a big-endian size, the blob and a big-endian CRC-32
+of it; `size` in a descriptor counts the blob alone. Inline vectors are the blob in Z85.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from pyroaring import BitMap64
+
+from lakemend.errors import CorruptTableError
+from lakemend.formats.format import Mask
+from lakemend.storage import Store, decode, join, normalise
+
+MAGIC = 1681511377
+FILE_VERSION = b"\x01"
+
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_Z85_VALUES = {char: value for value, char in enumerate(_Z85)}
+_UUID_CHARS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """Where a vector is: `storage` is "i" (inline), "u" (a file named by a UUID) or "p" (an absolute path)."""
+
+    storage: str
+    path_or_inline: str
+    size: int
+    cardinality: int
+    offset: int | None = None
+
+    @property
+    def id(self) -> str:
+        """With the file's path, the key of an add."""
+        start = "" if self.offset is None else f"@{self.offset}"
+        return f"{self.storage}{self.path_or_inline}{start}"
+
+    @classmethod
+    def from_json(cls, body: dict[str, Any]) -> Descriptor:
+        offset = body.get("offset")
+        return cls(
+            str(body["storageType"]),
+            str(body["pathOrInlineDv"]),
+            int(body["sizeInBytes"]),
+            int(body["cardinality"]),
+            None if offset is None else int(offset),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        body: dict[str, Any] = {"storageType": self.storage, "pathOrInlineDv": self.path_or_inline}
+        if self.offset is not None:
+            body["offset"] = self.offset
+        return body | {"sizeInBytes": self.size, "cardinality": self.cardinality}
+
+    def url(self, root: str) -> str | None:
+        """The absolute, plain location of the vector's file; None if it is inline."""
+        if self.storage == "u":
+            return join(root, relative_path(self.path_or_inline))
+        if self.storage == "p":
+            return normalise(decode(self.path_or_inline))
+        if self.storage == "i":
+            return None
+        _corrupt(self.path_or_inline, f"its storage type is {self.storage!r}")
+
+    def mask(self, root: str) -> Mask:
+        """The vector as the brain knows it; an inline one is decoded here."""
+        url = self.url(root)
+        if url is None:
+            return Mask(self.cardinality, blob=decode_inline(self), id=self.id)
+        return Mask(self.cardinality, url=url, offset=self.offset or 0, length=self.size, id=self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorFile:
+    """A file of several vectors, ready to be put: offsets and sizes in the order of the bitmaps given."""
+
+    data: bytes
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+def _corrupt(where: str, cause: str) -> NoReturn:
+    raise CorruptTableError(
+        f"the deletion vector {where} cannot be read",
+        cause=cause,
+        remedy="restore the table to a version before it (time travel reads older versions), or rewrite the data file",
+        file=where,
+    )
+
+
+def z85_encode(data: bytes) -> str:
+    """Z85; the input is padded with zeros to a multiple of four bytes."""
+    data += b"\x00" * (-len(data) % 4)
+    out = []
+    for (word,) in struct.iter_unpack(">I", data):
+        digits = []
+        for _ in range(5):
+            word, digit = divmod(word, 85)
+            digits.append(_Z85[digit])
+        out.extend(reversed(digits))
+    return "".join(out)
+
+
+def z85_decode(text: str) -> bytes:
+    if len(text) % 5:
+        raise ValueError("the length of Z85 text is not a multiple of five")
+    out = bytearray()
+    for start in range(0, len(text), 5):
+        word = 0
+        for char in text[start : start + 5]:
+            if char not in _Z85_VALUES:
+                raise ValueError(f"{char!r} is not a Z85 character")
+            word = word * 85 + _Z85_VALUES[char]
+        if word > 0xFFFFFFFF:
+            raise ValueError("a Z85 group exceeds 32 bits")
+        out += word.to_bytes(4, "big")
+    return bytes(out)
+
+
+def relative_path(path_or_inline: str) -> str:
+    """The file of a "u" descriptor below the table: `[prefix/]deletion_vector_<uuid>.bin`."""
+    prefix, encoded = path_or_inline[:-_UUID_CHARS], path_or_inline[-_UUID_CHARS:]
+    try:
+        name = f"deletion_vector_{uuid.UUID(bytes=z85_decode(encoded))}.bin"
+    except ValueError as error:
+        _corrupt(path_or_inline, f"its name is not a UUID in Z85: {error}")
+    return f"{prefix}/{name}" if prefix else name
+
+
+def uuid_name(id: uuid.UUID, prefix: str = "") -> str:
+    """`pathOrInlineDv` of a "u" descriptor; the inverse of `relative_path`."""
+    return prefix + z85_encode(id.bytes)
+
+
+def encode_blob(positions: BitMap64) -> bytes:
+    return struct.pack("<I", MAGIC) + bytes(positions.serialize())
+
+
+def decode_blob(blob: bytes, where: str = "inline") -> BitMap64:
+    """The positions in a blob; CorruptTableError if it is none."""
+    if len(blob) < 12 or struct.unpack_from("<I", blob)[0] != MAGIC:
+        _corrupt(where, "its magic number is wrong or it is truncated")
+    if (cause := _malformed(blob)) is not None:
+        _corrupt(where, cause)
+    try:
+        return BitMap64.deserialize(blob[4:])
+    except Exception as error:
+        _corrupt(where, f"its bitmap is damaged: {error}")
+
+
+def _malformed(blob: bytes) -> str | None:
+    """Why the outer structure of the bitmap cannot be right; the native decoder trusts it."""
+    (count,) = struct.unpack_from("<Q", blob, 4)
+    if count * 8 > len(blob) - 12:
+        return f"it announces {count} containers in {len(blob)} bytes"
+    return None
+
+
+def encode_file(vectors: Iterable[BitMap64]) -> VectorFile:
+    """One file that holds all the vectors."""
+    data = bytearray(FILE_VERSION)
+    offsets, sizes = [], []
+    for positions in vectors:
+        blob = encode_blob(positions)
+        offsets.append(len(data))
+        sizes.append(len(blob))
+        data += struct.pack(">I", len(blob)) + blob + struct.pack(">I", zlib.crc32(blob))
+    return VectorFile(bytes(data), tuple(offsets), tuple(sizes))
+
+
+def describe_file(id: uuid.UUID, file: VectorFile, vectors: Sequence[BitMap64], prefix: str = "") -> list[Descriptor]:
+    """Descriptors of the vectors of a file put at `relative_path(uuid_name(id, prefix))`."""
+    name = uuid_name(id, prefix)
+    return [
+        Descriptor("u", name, size, len(vector), offset)
+        for vector, offset, size in zip(vectors, file.offsets, file.sizes, strict=True)
+    ]
+
+
+def describe_inline(positions: BitMap64) -> Descriptor:
+    blob = encode_blob(positions)
+    return Descriptor("i", z85_encode(blob), len(blob), len(positions))
+
+
+def decode_inline(descriptor: Descriptor) -> bytes:
+    """The blob of an inline descriptor."""
+    try:
+        blob = z85_decode(descriptor.path_or_inline)
+    except ValueError as error:
+        _corrupt("inline in the log", str(error))
+    if descriptor.size > len(blob):
+        _corrupt("inline in the log", f"it should hold {descriptor.size} bytes and holds {len(blob)}")
+    return blob[: descriptor.size]
+
+
+def decode_framed(framed: bytes, size: int, where: str) -> bytes:
+    """The blob out of size + blob + CRC as they stand in a file."""
+    if len(framed) < size + 8:
+        _corrupt(where, f"the file ends after {len(framed)} of {size + 8} bytes")
+    (written,) = struct.unpack_from(">I", framed)
+    if written != size:
+        _corrupt(where, f"the file says it has {written} bytes, the log says {size}")
+    blob = framed[4 : 4 + size]
+    (checksum,) = struct.unpack_from(">I", framed, 4 + size)
+    if zlib.crc32(blob) != checksum:
+        _corrupt(where, "its checksum does not match")
+    return blob
+
+
+def read_vector(store: Store, descriptor: Descriptor) -> BitMap64:
+    """The dead positions a descriptor points to, checked against its checksum and cardinality."""
+    url = descriptor.url(store.url)
+    if url is None:
+        where, blob = "inline in the log", decode_inline(descriptor)
+    else:
+        where, blob = url, _read_blob(store, url, descriptor)
+    positions = decode_blob(blob, where)
+    if len(positions) != descriptor.cardinality:
+        _corrupt(where, f"it holds {len(positions)} rows, the log says {descriptor.cardinality}")
+    return positions
+
+
+def _read_blob(store: Store, url: str, descriptor: Descriptor) -> bytes:
+    root = store.url.rstrip("/") + "/"
+    try:
+        if url.startswith(root):
+            framed = store.get_range(url[len(root) :], descriptor.offset or 0, descriptor.size + 8)
+        else:
+            from lakemend.storage import open_store
+
+            folder, _, name = url.rpartition("/")
+            framed = open_store(folder).get_range(name, descriptor.offset or 0, descriptor.size + 8)
+    except FileNotFoundError:
+        _corrupt(url, "the file does not exist; it may have been vacuumed")
+    return decode_framed(framed, descriptor.size, url)

@@ -1,0 +1,185 @@
+"""Partition values between Delta's strings and typed Arrow columns, and the spelling of paths.
+
+The snapshot reads with `parse_column`; the commit module writes with `format_value`. In the log a
+null and an empty string both mean NULL, for every type. A path in the log is URI-encoded on top of
+the Hive-escaped directory names that stand on disk: `day=a%2Fb/x y.parquet` on disk is
+`day=a%252Fb/x%20y.parquet` in the log.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakemend.errors import CorruptTableError
+from lakemend.schema import DataType, decimal_of, to_arrow
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+# What Hadoop's partition paths escape, as Spark does it.
+_HIVE_ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^" + "".join(map(chr, range(1, 0x20))))
+# What stays as it is in a URI path; the rest is percent-encoded as UTF-8.
+_URI_SAFE = "/!$&'()*+,;=:@-._~"
+_ZONE = re.compile(r"(Z|[+-]\d\d:?\d\d)$")
+
+
+def escape_hive(name: str) -> str:
+    """A column name or value as it stands in a directory name."""
+    return "".join(f"%{ord(c):02X}" if c in _HIVE_ESCAPED else c for c in name)
+
+
+def unescape_hive(name: str) -> str:
+    return re.sub(r"%([0-9A-Fa-f]{2})", lambda m: chr(int(m[1], 16)), name)
+
+
+def encode_path(path: str) -> str:
+    """A plain path below the table as the log spells it."""
+    return quote(path, safe=_URI_SAFE)
+
+
+def decode_path(path: str) -> str:
+    """A path of the log as a plain one."""
+    return unquote(path) if "%" in path else path
+
+
+def partition_directory(columns: Sequence[str], values: Sequence[str | None]) -> str:
+    """`a=1/b=x%2Fy`: the Hive-style directory of partition values given as Delta strings; not URI-encoded."""
+    return "/".join(
+        f"{escape_hive(name)}={HIVE_NULL if value in (None, '') else escape_hive(str(value))}"
+        for name, value in zip(columns, values, strict=True)
+    )
+
+
+def format_value(value: Any, type: DataType) -> str | None:
+    """A wire value as the log spells it; None for NULL."""
+    if value is None:
+        return None
+    if type == "boolean":
+        return "true" if value else "false"
+    if type == "date":
+        return (date(1970, 1, 1) + timedelta(days=value)).isoformat()
+    if type in ("timestamp", "timestamp_ntz"):
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)
+        text = moment.strftime("%H:%M:%S.%f")
+        return f"{moment.date().isoformat()}T{text}Z" if type == "timestamp" else f"{moment.date().isoformat()} {text}"
+    if type == "binary":
+        # Bytes as the characters U+0000 to U+00FF, escaped as \\uXXXX only by JSON itself.
+        return base64.b64decode(value).decode("utf-8", "surrogateescape") or None
+    if type in ("float", "double"):
+        return _format_float(value)
+    if decimal_of(type):
+        return format(Decimal(value), "f")
+    return str(value) if value != "" else None
+
+
+def _format_float(value: Any) -> str:
+    number = float(value)
+    if number != number:
+        return "NaN"
+    if number in (float("inf"), float("-inf")):
+        return "Infinity" if number > 0 else "-Infinity"
+    return repr(number)
+
+
+def parse_column(values: pa.Array | pa.ChunkedArray, type: DataType, name: str) -> pa.Array:
+    """Strings of the log as a typed column; CorruptTableError names a value that does not fit."""
+    text = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if isinstance(text, pa.ChunkedArray):
+        text = pa.concat_arrays(text.chunks)
+    target = to_arrow(type)
+    if pa.types.is_null(text.type):
+        return pa.nulls(len(text), target)
+    # Partitions repeat: each distinct value is parsed once.
+    encoded = text if pa.types.is_dictionary(text.type) else text.dictionary_encode()
+    distinct = [_parse(value, type, name) for value in encoded.dictionary.to_pylist()]
+    return pa.array(distinct, target).take(encoded.indices)
+
+
+def _parse(text: str | None, type: DataType, name: str) -> Any:
+    if text is None or text == "":
+        return None
+    try:
+        return _parse_present(text, type)
+    except (ValueError, InvalidOperation, OverflowError) as error:
+        raise CorruptTableError(
+            f"the log holds the partition value {text!r} for column {name!r}, which is no {type}",
+            cause=str(error),
+            remedy="repair the partition values with the engine that wrote them",
+            column=name,
+            value=text,
+        ) from error
+
+
+def _parse_present(text: str, type: DataType) -> Any:
+    if decimal_of(type):
+        value = Decimal(text)
+        precision, scale = decimal_of(type) or (38, 0)
+        if not value.is_finite():
+            raise ValueError("not a finite number")
+        rounded = value.quantize(Decimal(1).scaleb(-scale))
+        if rounded != value:
+            raise ValueError(f"it has more than {scale} decimal places")
+        return rounded
+    if type == "boolean":
+        lowered = text.strip().lower()
+        if lowered not in ("true", "false"):
+            raise ValueError("not true or false")
+        return lowered == "true"
+    if type in ("byte", "short", "integer", "long"):
+        return int(text)
+    if type in ("float", "double"):
+        return float(text)
+    if type == "date":
+        return parse_date(text)
+    if type == "timestamp":
+        return parse_timestamp(text)
+    if type == "timestamp_ntz":
+        return parse_timestamp(text).replace(tzinfo=None)
+    if type == "binary":
+        return text.encode("utf-8", "surrogateescape")
+    return text
+
+
+def parse_date(text: str) -> date:
+    # A time behind the date is met in logs of old writers.
+    return date.fromisoformat(text.strip()[:10])
+
+
+def parse_timestamp(text: str) -> datetime:
+    """`yyyy-MM-dd HH:mm:ss[.SSSSSS]` (UTC) or ISO-8601 with `T` and an offset."""
+    value = text.strip()
+    if value.endswith(" UTC"):
+        value = value[:-4] + "Z"
+    if fraction := re.search(r"\.(\d{7,})", value):
+        value = value.replace(fraction[1], fraction[1][:6])
+    moment = datetime.fromisoformat(value)
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def lookup(values: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
+    """The strings of one partition column out of a map<string, string> or a struct of strings."""
+    column = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if pa.types.is_struct(column.type):
+        return pc.struct_field(column, [name])
+    return pc.map_lookup(column, pa.scalar(name, column.type.key_type), "first")
+
+
+def to_map(values: pa.StructArray) -> pa.MapArray:
+    """A struct of strings, one field per partition column, as the map checkpoints hold."""
+    rows, width = len(values), values.type.num_fields
+    names = [values.type.field(i).name for i in range(width)]
+    offsets = pa.array(range(0, rows * width + 1, width) if width else [0] * (rows + 1), pa.int32())
+    if not width:
+        return pa.MapArray.from_arrays(offsets, pa.array([], pa.string()), pa.array([], pa.string()))
+    keys = pa.array(names * rows, pa.string())
+    columns = pa.concat_arrays([pc.struct_field(values, [i]).cast(pa.string()) for i in range(width)])
+    order = pa.array([c * rows + r for r in range(rows) for c in range(width)], pa.int64())
+    return pa.MapArray.from_arrays(offsets, keys, columns.take(order))

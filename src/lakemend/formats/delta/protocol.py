@@ -1,0 +1,214 @@
+"""Table features: what may be read, what may be written, and which protocol a set of features needs.
+
+The snapshot checks every table it opens with `require_readable`; commits check `require_writable`;
+create and alter ask `required` and `upgraded` for the protocol to write. An unknown reader feature
+refuses the table by name; an unknown writer feature refuses writes by name and never reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from lakemend.errors import UnsupportedFeatureError
+from lakemend.formats.delta.actions import Protocol
+from lakemend.schema import DataType, Struct
+
+MAX_READER, MAX_WRITER = 3, 7
+
+# Features a reader must know too; every other one binds writers only.
+READER_FEATURES = frozenset(
+    {
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        "typeWidening",
+        "typeWidening-preview",
+        "variantType",
+        "variantType-preview",
+    }
+)
+WRITER_FEATURES = frozenset(
+    {
+        "appendOnly",
+        "invariants",
+        "checkConstraints",
+        "generatedColumns",
+        "allowColumnDefaults",
+        "changeDataFeed",
+        "domainMetadata",
+        "inCommitTimestamp",
+    }
+)
+SUPPORTED = READER_FEATURES | WRITER_FEATURES
+
+_LEGACY_READER = {2: ("columnMapping",)}
+_LEGACY_WRITER = {
+    2: ("appendOnly", "invariants"),
+    3: ("checkConstraints",),
+    4: ("changeDataFeed", "generatedColumns"),
+    5: ("columnMapping",),
+    6: ("identityColumns",),
+}
+_IDENTITY = "identityColumns"
+_IDENTITY_KEY = "delta.identity.start"
+
+
+def reader_features(protocol: Protocol) -> frozenset[str]:
+    """Every feature a reader of the table must know, those of legacy versions by name too."""
+    if protocol.min_reader >= 3:
+        return frozenset(protocol.reader_features or ())
+    return frozenset(f for v, names in _LEGACY_READER.items() if v <= protocol.min_reader for f in names)
+
+
+def writer_features(protocol: Protocol) -> frozenset[str]:
+    """Every feature a writer of the table must know, those of legacy versions by name too."""
+    if protocol.min_writer >= MAX_WRITER:
+        return frozenset(protocol.writer_features or ())
+    return frozenset(f for v, names in _LEGACY_WRITER.items() if v <= protocol.min_writer for f in names)
+
+
+def features(protocol: Protocol) -> frozenset[str]:
+    return reader_features(protocol) | writer_features(protocol)
+
+
+def supports(protocol: Protocol, feature: str) -> bool:
+    """Whether the table's protocol names the feature (it may still be switched off by a property)."""
+    return feature in features(protocol)
+
+
+def require_readable(protocol: Protocol, location: str) -> None:
+    if protocol.min_reader > MAX_READER:
+        raise UnsupportedFeatureError(
+            f"{location} cannot be read",
+            cause=f"it needs Delta reader version {protocol.min_reader}, Lakemend knows versions up to {MAX_READER}",
+            remedy="upgrade Lakemend, or read the table with the engine that wrote it",
+            reader_version=protocol.min_reader,
+        )
+    unknown = sorted(reader_features(protocol) - SUPPORTED)
+    if unknown:
+        raise UnsupportedFeatureError(
+            f"{location} cannot be read",
+            cause=f"it uses Delta reader features Lakemend does not have: {', '.join(unknown)}",
+            remedy=f"drop them with the engine that added them (ALTER TABLE … DROP FEATURE {unknown[0]}), "
+            "or upgrade Lakemend",
+            features=unknown,
+        )
+
+
+def require_writable(protocol: Protocol, schema: Struct, location: str) -> None:
+    """`schema` is Delta's own, as in the metaData action: identity columns matter only where there are some."""
+    require_readable(protocol, location)
+    if protocol.min_writer > MAX_WRITER:
+        raise UnsupportedFeatureError(
+            f"{location} cannot be written",
+            cause=f"it needs Delta writer version {protocol.min_writer}, Lakemend knows versions up to {MAX_WRITER}",
+            remedy="upgrade Lakemend, or write the table with the engine that made it",
+            writer_version=protocol.min_writer,
+        )
+    unknown = sorted(unsupported_writer_features(protocol, schema))
+    if unknown:
+        raise UnsupportedFeatureError(
+            f"{location} cannot be written (it can be read)",
+            cause=f"it uses Delta writer features Lakemend does not have: {', '.join(unknown)}",
+            remedy=f"drop them with the engine that added them (ALTER TABLE … DROP FEATURE {unknown[0]}), "
+            "or upgrade Lakemend",
+            features=unknown,
+        )
+
+
+def unsupported_writer_features(protocol: Protocol, schema: Struct) -> frozenset[str]:
+    unknown = features(protocol) - SUPPORTED
+    if _IDENTITY in unknown and not uses_identity(schema):
+        unknown -= {_IDENTITY}
+    return unknown
+
+
+def uses_identity(schema: Struct) -> bool:
+    return any(_IDENTITY_KEY in (f.get("metadata") or {}) for f in _fields(schema))
+
+
+def required(needed: Iterable[str]) -> Protocol:
+    """The smallest protocol that carries the features: a legacy one if all are older than table features."""
+    wanted = frozenset(needed)
+    legacy = {f: v for v, names in _LEGACY_WRITER.items() for f in names}
+    if wanted <= legacy.keys():
+        writer = max((legacy[f] for f in wanted), default=2)
+        reader = max((v for v, names in _LEGACY_READER.items() if wanted & set(names)), default=1)
+        return Protocol(reader, max(writer, 2))
+    return _with_features(wanted, wanted & READER_FEATURES)
+
+
+def upgraded(protocol: Protocol, needed: Iterable[str]) -> Protocol:
+    """The protocol with more features; itself if it has them. Features are never dropped."""
+    wanted = frozenset(needed)
+    if wanted <= features(protocol):
+        return protocol
+    every = features(protocol) | wanted
+    if protocol.min_writer >= MAX_WRITER:
+        return _with_features(every, reader_features(protocol) | (wanted & READER_FEATURES), protocol.min_reader)
+    smallest = required(every)
+    if smallest.min_writer < MAX_WRITER:
+        return Protocol(max(smallest.min_reader, protocol.min_reader), max(smallest.min_writer, protocol.min_writer))
+    return smallest
+
+
+def _with_features(every: frozenset[str], reading: frozenset[str], min_reader: int = 1) -> Protocol:
+    if not reading and min_reader < 3:
+        return Protocol(max(min_reader, 1), MAX_WRITER, None, tuple(sorted(every)))
+    # Legacy reader 2 needs no list, but it may stand beside writer 7 for column mapping alone.
+    if reading == {"columnMapping"} and min_reader < 3:
+        return Protocol(2, MAX_WRITER, None, tuple(sorted(every)))
+    return Protocol(MAX_READER, MAX_WRITER, tuple(sorted(reading)), tuple(sorted(every)))
+
+
+def features_of_schema(schema: Struct) -> frozenset[str]:
+    """Features the schema alone asks for: its types, invariants, generated columns and defaults."""
+    found = set()
+    for kind in _types(schema):
+        if kind == "timestamp_ntz":
+            found.add("timestampNtz")
+        elif kind == "variant":
+            found.add("variantType")
+    for f in _fields(schema):
+        keys = (f.get("metadata") or {}).keys()
+        if "delta.invariants" in keys:
+            found.add("invariants")
+        if "delta.generationExpression" in keys:
+            found.add("generatedColumns")
+        if "CURRENT_DEFAULT" in keys:
+            found.add("allowColumnDefaults")
+        if "delta.typeChanges" in keys:
+            found.add("typeWidening")
+        if _IDENTITY_KEY in keys:
+            found.add(_IDENTITY)
+    return frozenset(found)
+
+
+def _types(type: DataType) -> Iterator[str]:
+    if isinstance(type, str):
+        yield type
+    elif type["type"] == "struct":
+        for f in type["fields"]:
+            yield from _types(f["type"])
+    elif type["type"] == "array":
+        yield from _types(type["elementType"])
+    else:
+        yield from _types(type["keyType"])
+        yield from _types(type["valueType"])
+
+
+def _fields(type: DataType) -> Iterator[dict[str, Any]]:
+    if isinstance(type, str):
+        return
+    if type["type"] == "struct":
+        for f in type["fields"]:
+            yield f
+            yield from _fields(f["type"])
+    elif type["type"] == "array":
+        yield from _fields(type["elementType"])
+    else:
+        yield from _fields(type["keyType"])
+        yield from _fields(type["valueType"])

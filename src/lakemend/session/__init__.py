@@ -1,0 +1,10 @@
+"""A Spark session with the Lakemend catalog in it.
+
+Called by users (`lakemend.session`, `lakemend.attach`), the table facade, the CLI and the tests. Hands on a plain
+`pyspark.sql.SparkSession`: Java is found or brought, the connector found or compiled and put on the class
+path of driver and executors, the brain registered with the JVM, and errors come back as the classes of `errors`.
+"""
+
+from lakemend.session.start import attach, session
+
+__all__ = ["attach", "session"]

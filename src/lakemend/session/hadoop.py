@@ -1,0 +1,143 @@
+"""Storage through Hadoop's FileSystem in the driver's JVM, for the schemes obstore lacks (hdfs:// and the like).
+
+`start` hands `opener` to `storage.use_hadoop`; formats see a `storage.Store` like any other. A commit is a file written
+aside and renamed without overwriting, which only some file systems do atomically: others are read and written,
+but refuse `put_if_absent`, because two writers could both win.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import orjson
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from lakemend.errors import LakemendError, StorageError
+from lakemend.storage import Entry, Store
+
+log = logging.getLogger(__name__)
+
+ATOMIC_RENAME = frozenset({"hdfs", "webhdfs", "swebhdfs", "viewfs", "ofs", "o3fs"})
+# A comma-separated list of further schemes that the user knows to rename atomically without overwriting.
+ATOMIC_RENAME_SETTING = "spark.lakemend.atomicRename"
+
+
+class HadoopStore:
+    """A `storage.Store` over `lakemend.HadoopFiles` in the JVM."""
+
+    def __init__(self, url: str, files: Any, *, atomic_rename: bool) -> None:
+        self.url = url
+        self._files = files
+        self._atomic_rename = atomic_rename
+
+    def get(self, path: str) -> bytes:
+        return self._present(path, self._call("read", path, lambda: self._files.read(path)))
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        data = self._present(path, self._call("read", path, lambda: self._files.readRange(path, start, length)))
+        if len(data) < length:
+            raise StorageError(
+                f"read of {path!r} failed at {self.url}",
+                cause=f"the file ends {length - len(data)} bytes before position {start + length}",
+                remedy="restore the file; it is truncated",
+                operation="read",
+                path=f"{self.url}/{path}",
+            )
+        return data
+
+    def get_many(self, paths: Sequence[str]) -> list[bytes]:
+        return [self.get(path) for path in paths]
+
+    def put(self, path: str, data: bytes) -> None:
+        self._call("write", path, lambda: self._files.write(path, bytearray(data)))
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        if not self._atomic_rename:
+            scheme = self.url.split(":", 1)[0]
+            raise StorageError(
+                f"{self.url} cannot create a file only if it is absent",
+                cause=f"{scheme}:// is not known to rename atomically without overwriting",
+                remedy=f"use hdfs://, s3://, gs:// or az://; or, if you know that it does, set {ATOMIC_RENAME_SETTING}={scheme}",
+                operation="put-if-absent",
+                path=path,
+            )
+        if not self._call("write", path, lambda: self._files.createIfAbsent(path, bytearray(data))):
+            raise FileExistsError(f"{self.url}/{path}")
+
+    def list(self, prefix: str = "", start_after: str | None = None) -> list[Entry]:
+        found = self._entries("list", prefix, lambda: self._files.list(prefix))
+        files = (_entry(o) for o in found if not o["directory"])
+        return sorted(
+            (entry for entry in files if start_after is None or entry.path > start_after), key=lambda entry: entry.path
+        )
+
+    def list_directory(self, prefix: str = "") -> tuple[list[str], list[Entry]]:
+        found = self._entries("list", prefix, lambda: self._files.listDirectory(prefix))
+        names = sorted(o["path"].rsplit("/", 1)[-1] for o in found if o["directory"])
+        return names, sorted((_entry(o) for o in found if not o["directory"]), key=lambda entry: entry.path)
+
+    def head(self, path: str) -> Entry | None:
+        found = self._call("look-up", path, lambda: self._files.head(path))
+        return None if found is None else _entry(orjson.loads(found))
+
+    def delete(self, paths: Iterable[str]) -> list[str]:
+        failed = []
+        for path in paths:
+            try:
+                self._call("delete", path, lambda path=path: self._files.delete(path))  # type: ignore[misc]
+            except StorageError as error:
+                log.warning("could not delete %s/%s: %s", self.url, path, error.cause)
+                failed.append(path)
+        return failed
+
+    def _present(self, path: str, data: Any) -> bytes:
+        if data is None:
+            raise FileNotFoundError(f"{self.url}/{path}")
+        return bytes(data)
+
+    def _entries(self, operation: str, path: str, action: Callable[[], Any]) -> list[dict[str, Any]]:
+        return list(orjson.loads(self._call(operation, path, action)))
+
+    def _call(self, operation: str, path: str, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except LakemendError:
+            raise
+        except Exception as error:  # Py4JJavaError or what PySpark made of it
+            raise _failed(self.url, operation, path, error) from error
+
+
+def opener(jvm: Any, hadoop_conf: Any, atomic_schemes: Iterable[str] = ()) -> Callable[[str], Store]:
+    """How `storage.open_store` opens a location through this JVM."""
+    atomic = ATOMIC_RENAME | set(atomic_schemes)
+
+    def open_through_hadoop(url: str) -> Store:
+        try:
+            files = jvm.lakemend.HadoopFiles(hadoop_conf, url)
+        except Exception as error:
+            raise _failed(url, "open", "", error) from error
+        return HadoopStore(url, files, atomic_rename=url.split(":", 1)[0] in atomic)
+
+    return open_through_hadoop
+
+
+def _entry(found: dict[str, Any]) -> Entry:
+    return Entry(found["path"], found["size"], found["modified"])
+
+
+def _failed(url: str, operation: str, path: str, error: Exception) -> StorageError:
+    if isinstance(error, Py4JJavaError):
+        cause = str(error.java_exception.toString())
+    elif isinstance(error, Py4JError):
+        cause = "the Spark session that reaches it has ended: " + str(error)
+    else:
+        cause = str(error)
+    return StorageError(
+        f"{operation} of {path!r} failed at {url}" if path else f"{operation} failed at {url}",
+        cause=cause.split("\n", 1)[0],
+        remedy="check the URL, and that Spark's Hadoop settings (spark.hadoop.…) reach it",
+        operation=operation,
+        path=f"{url}/{path}".rstrip("/"),
+    )

@@ -1,0 +1,292 @@
+"""`lakemend.table(spark, where)`: a table by name or path, with one method per verb.
+
+Users call this. Each verb is one Spark statement or DataFrame write, the same that `spark.sql` or
+`df.write` would run, and returns a `Report`; what needs no Spark (`history`, `files`, `detail`,
+`schema`) is asked of the brain directly. A `Table` is lazy: nothing is looked up before a verb needs
+it, reading a missing table raises, writing may create it.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from lakemend import session as sessions
+from lakemend.brain.service import Brain
+from lakemend.errors import InvalidInputError, TableError, TableNotFoundError
+from lakemend.report import Report
+
+_REQUEST = "lakemend.request"
+
+
+def table(spark: SparkSession, where: str) -> Table:
+    """The table named `where`: `"db.orders"`, `"lake.db.orders"`, or a path or URL such as `"s3://bucket/orders"`."""
+    return Table(spark, where)
+
+
+class Table:
+    """One table, present or to be created. `as_of` gives the same table at an earlier version, read-only."""
+
+    def __init__(
+        self, spark: SparkSession, where: str, *, version: int | None = None, timestamp: str | None = None
+    ) -> None:
+        if not isinstance(where, str) or not where.strip():
+            raise InvalidInputError(
+                f"{where!r} names no table", remedy='pass a name such as "db.orders" or a path', where=str(where)
+            )
+        self._spark = spark
+        self._catalog = sessions.catalog_of(spark)
+        self._version = version
+        self._timestamp = timestamp
+        self.path = where if _is_path(where) else None
+        parts = [self._catalog, "lakemend", where] if self.path else _name_parts(spark, where, self._catalog)
+        self._parts = parts
+        self.name = ".".join(_quote(part) for part in parts)
+
+    # ---- reading
+
+    def exists(self) -> bool:
+        try:
+            self._load()
+        except TableNotFoundError:
+            return False
+        return True
+
+    def to_df(self) -> DataFrame:
+        """The table as a DataFrame, at the version this object stands for."""
+        self._load()
+        reader = self._spark.read
+        if self._version is not None:
+            reader = reader.option("versionAsOf", self._version)
+        if self._timestamp is not None:
+            reader = reader.option("timestampAsOf", self._timestamp)
+        return reader.table(self.name)
+
+    def to_arrow(self, columns: Sequence[str] | None = None, where: str | Column | None = None) -> pa.Table:
+        """The table, or some of its columns and rows, in this process's memory."""
+        frame = self.to_df()
+        if where is not None:
+            frame = frame.where(where)
+        if columns is not None:
+            frame = frame.select(*[F.col(_quote(c)) if c in frame.columns else F.col(c) for c in columns])
+        return frame.toArrow()
+
+    def as_of(self, version: int | None = None, timestamp: str | datetime | date | None = None) -> Table:
+        """The table as it was at a version, or at the newest version not after a timestamp."""
+        if (version is None) == (timestamp is None):
+            raise InvalidInputError(
+                "as_of needs a version or a timestamp, and not both",
+                remedy="call as_of(version=3) or as_of(timestamp='2026-01-31 12:00:00')",
+            )
+        if version is not None and (isinstance(version, bool) or not isinstance(version, int) or version < 0):
+            raise InvalidInputError(
+                f"{version!r} is not a version", remedy="versions are 0, 1, 2, …; history() lists them"
+            )
+        text = timestamp.isoformat(sep=" ") if isinstance(timestamp, datetime) else timestamp and str(timestamp)
+        return Table(self._spark, self.path or self.name, version=version, timestamp=text)
+
+    @property
+    def schema(self) -> StructType:
+        return StructType.fromJson(self._load()["schema"])
+
+    @property
+    def version(self) -> int:
+        """The newest version, or the one `as_of` chose."""
+        return int(self._load()["version"])
+
+    def history(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """What was done to the table, newest first. Needs no Spark job."""
+        return self._brain.history(self._address(), limit)
+
+    def files(self) -> pa.Table:
+        """The data files of this version with their sizes, rows and partition values. Needs no Spark job."""
+        return self._brain.files(self._address(), int(self._load()["version"]))
+
+    def detail(self) -> dict[str, Any]:
+        """Location, format, schema, partitioning, properties, sizes and features. Needs no Spark job."""
+        return self._brain.detail(self._address(), int(self._load()["version"]))
+
+    # ---- writing
+
+    def append(
+        self,
+        rows: Any,
+        *,
+        schema_evolution: bool = False,
+        partition_by: str | Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Report:
+        """Adds rows, matched to columns by name. Creates the table if it is missing (then `partition_by` and
+        `properties` shape it)."""
+        frame = self._frame(rows)
+        if not self.exists():
+            return self._create(frame, partition_by, properties, options)
+        self._require_partitioning(partition_by)
+        given = dict(options or {})
+        if schema_evolution:
+            given["mergeSchema"] = "true"
+        return self._run("append", lambda: self._writer(frame, given).append())
+
+    def overwrite(
+        self,
+        rows: Any,
+        *,
+        new_schema: bool = False,
+        partition_by: str | Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Report:
+        """Replaces every row in one version; with `new_schema` also the columns and the partitioning."""
+        frame = self._frame(rows)
+        if not self.exists():
+            return self._create(frame, partition_by, properties, options)
+        if new_schema:
+            writer = self._creator(frame, partition_by, properties, options)
+            return self._run("overwrite", writer.replace)
+        self._require_partitioning(partition_by)
+        return self._run("overwrite", lambda: self._writer(frame, options).overwrite(F.lit(True)))
+
+    def overwrite_partitions(self, rows: Any, *, options: Mapping[str, str] | None = None) -> Report:
+        """Replaces just the partitions that occur in `rows` (dynamic partition overwrite)."""
+        frame = self._frame(rows)
+        self._load()
+        return self._run("overwrite", lambda: self._writer(frame, options).overwritePartitions())
+
+    # ---- how
+
+    @property
+    def _brain(self) -> Brain:
+        return sessions.brain()
+
+    def _address(self) -> dict[str, Any]:
+        if self.path:
+            return {"path": self.path}
+        return {
+            "catalog": self._parts[0],
+            "namespace": self._parts[1:-1],
+            "name": self._parts[-1],
+            "warehouse": sessions.warehouse_of(self._spark, self._parts[0]),
+        }
+
+    def _load(self) -> dict[str, Any]:
+        request: dict[str, Any] = {"table": self._address()}
+        if self._version is not None:
+            request["version"] = str(self._version)
+        if self._timestamp is not None:
+            request["timestamp"] = sessions.timestamp_micros(self._spark, self._timestamp)
+        return self._brain.ask("load", request)
+
+    def _frame(self, rows: Any) -> DataFrame:
+        """A DataFrame from what people have: a DataFrame, pandas, Polars, Arrow, or rows as dicts."""
+        if self._version is not None or self._timestamp is not None:
+            raise TableError(
+                f"{self.name} as of an earlier version is read-only",
+                remedy="write to lakemend.table(spark, …) without as_of",
+            )
+        if isinstance(rows, DataFrame):
+            return rows
+        if hasattr(rows, "collect_schema") and hasattr(rows, "collect"):
+            rows = rows.collect()
+        if hasattr(rows, "to_arrow"):
+            rows = rows.to_arrow()
+        if isinstance(rows, pa.Table | pa.RecordBatch) or type(rows).__module__.startswith("pandas"):
+            return self._spark.createDataFrame(rows if not isinstance(rows, pa.RecordBatch) else pa.table(rows))
+        if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows):
+            return self._spark.createDataFrame(pa.Table.from_pylist(rows))
+        raise InvalidInputError(
+            f"cannot write a {type(rows).__name__}",
+            remedy="pass a Spark DataFrame, a pandas or Polars frame, an Arrow table, or a non-empty list of dicts",
+        )
+
+    def _writer(self, frame: DataFrame, options: Mapping[str, str] | None) -> Any:
+        writer = frame.writeTo(self.name)
+        for key, value in (options or {}).items():
+            writer = writer.option(key, value)
+        return writer
+
+    def _creator(
+        self,
+        frame: DataFrame,
+        partition_by: str | Sequence[str],
+        properties: Mapping[str, str] | None,
+        options: Mapping[str, str] | None,
+    ) -> Any:
+        writer = self._writer(frame, options).using("delta")
+        for key, value in (properties or {}).items():
+            writer = writer.tableProperty(key, value)
+        columns = _columns(partition_by)
+        if columns:
+            writer = writer.partitionedBy(*[F.col(_quote(c)) for c in columns])
+        return writer
+
+    def _create(
+        self,
+        frame: DataFrame,
+        partition_by: str | Sequence[str],
+        properties: Mapping[str, str] | None,
+        options: Mapping[str, str] | None,
+    ) -> Report:
+        if not self.path and len(self._parts) > 2:
+            namespace = ".".join(_quote(part) for part in self._parts[:-1])
+            self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
+        return self._run("create", self._creator(frame, partition_by, properties, options).create)
+
+    def _require_partitioning(self, partition_by: str | Sequence[str]) -> None:
+        wanted = _columns(partition_by)
+        actual = [".".join(p["source"]) for p in self._load()["partitioning"]]
+        if wanted and [c.lower() for c in wanted] != [c.lower() for c in actual]:
+            raise InvalidInputError(
+                f"partition_by={wanted} does not fit {self.name}",
+                cause=f"the table exists and is partitioned by {actual or 'nothing'}",
+                remedy="leave partition_by out, or replace the table with overwrite(…, new_schema=True)",
+            )
+
+    def _run(self, operation: str, statement: Callable[[], object]) -> Report:
+        """Runs one write under a request id, by which the brain keeps its report for us."""
+        request = uuid.uuid4().hex
+        context = self._spark.sparkContext
+        before = context.getLocalProperty(_REQUEST)
+        context.setLocalProperty(_REQUEST, request)
+        started = time.perf_counter()
+        try:
+            statement()
+        finally:
+            context.setLocalProperty(_REQUEST, cast(str, before))
+        report = self._brain.pop_report(request)
+        if report is None:
+            report = Report(operation=operation, table=self.name, version=None)
+        return report.timed(time.perf_counter() - started)
+
+    def __repr__(self) -> str:
+        pinned = f" as of version {self._version}" if self._version is not None else ""
+        pinned = f" as of {self._timestamp}" if self._timestamp is not None else pinned
+        return f"<lakemend table {self.path or self.name}{pinned}>"
+
+
+def _is_path(where: str) -> bool:
+    return "/" in where or ":" in where or where.startswith((".", "~"))
+
+
+def _quote(part: str) -> str:
+    return part if part.isidentifier() and part.isascii() else "`" + part.replace("`", "``") + "`"
+
+
+def _columns(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _name_parts(spark: SparkSession, name: str, catalog: str) -> list[str]:
+    """A dotted name as its parts, catalog first; a bare name lies in the namespace `default`."""
+    parts = sessions.parse_name(spark, name)
+    if len(parts) > 1 and sessions.is_catalog(spark, parts[0]):
+        return parts
+    return [catalog, *(parts if len(parts) > 1 else ["default", *parts])]
