@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -42,6 +43,12 @@ class Entry:
     modified: int
 
 
+# Inside a class that has a method `list`, the type of that name is out of reach.
+Entries = list[Entry]
+Names = list[str]
+Contents = list[bytes]
+
+
 class Store(Protocol):
     """What formats need of a place. `url` is its normalised location."""
 
@@ -51,7 +58,7 @@ class Store(Protocol):
 
     def get_range(self, path: str, start: int, length: int) -> bytes: ...
 
-    def get_many(self, paths: Sequence[str]) -> list[bytes]: ...
+    def get_many(self, paths: Sequence[str]) -> Contents: ...
 
     def put(self, path: str, data: bytes) -> None: ...
 
@@ -59,18 +66,31 @@ class Store(Protocol):
         """Raises FileExistsError, having written nothing, if the path exists."""
         ...
 
-    def list(self, prefix: str = "", start_after: str | None = None) -> list[Entry]:
+    def list(self, prefix: str = "", start_after: str | None = None) -> Entries:
         """Every object below the directory `prefix`, sorted by path; empty if there is none."""
         ...
 
-    def list_directory(self, prefix: str = "") -> tuple[list[str], list[Entry]]:
+    def list_directory(self, prefix: str = "") -> tuple[Names, Entries]:
         """Immediate sub-directories (names) and objects of the directory `prefix`."""
         ...
 
     def head(self, path: str) -> Entry | None: ...
 
-    def delete(self, paths: Iterable[str]) -> list[str]:
+    def delete(self, paths: Iterable[str]) -> Names:
         """Deletes what it can, logs what it cannot, and returns the paths that failed."""
+        ...
+
+    def exists(self) -> bool:
+        """Whether anything lies at the root: an object, a file or a directory, be it empty."""
+        ...
+
+    def delete_directory(self, prefix: str = "") -> Names:
+        """Deletes everything below the directory and the directory itself; returns the paths that failed."""
+        ...
+
+    def rename_directory(self, old: str, new: str) -> None:
+        """Moves a directory in one step. Raises FileExistsError if `new` exists, StorageError if the
+        place has no such step (object stores)."""
         ...
 
 
@@ -82,9 +102,15 @@ class ObjectStore:
         self._backend = backend
         # Local stores all share the file system's root: obstore refuses to open a directory that is not there yet.
         self._root = root
+        self._local = local_path(url)
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}".strip("/") if self._root else path
+
+    @property
+    def _is_file(self) -> bool:
+        """The root is itself a file: nothing lies below it."""
+        return self._local is not None and os.path.isfile(self._local)
 
     def _entry(self, meta: Any) -> Entry:
         path = meta["path"]
@@ -110,6 +136,8 @@ class ObjectStore:
         except NotFoundError as error:
             raise FileNotFoundError(f"{self.url}/{path}") from error
         except Exception as error:
+            if self._is_file:
+                raise FileNotFoundError(f"{self.url}/{path}") from error
             raise self._failed("read", path, error) from error
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
@@ -120,13 +148,15 @@ class ObjectStore:
         except NotFoundError as error:
             raise FileNotFoundError(f"{self.url}/{path}") from error
         except Exception as error:
+            if self._is_file:
+                raise FileNotFoundError(f"{self.url}/{path}") from error
             raise self._failed("read", path, error) from error
 
-    def get_many(self, paths: Sequence[str]) -> list[bytes]:
+    def get_many(self, paths: Sequence[str]) -> Contents:
         if len(paths) < 2:
             return [self.get(path) for path in paths]
         with ThreadPoolExecutor(min(_PARALLEL_READS, len(paths))) as pool:
-            return list(pool.map(self.get, paths))
+            return [*pool.map(self.get, paths)]
 
     def put(self, path: str, data: bytes) -> None:
         try:
@@ -150,7 +180,7 @@ class ObjectStore:
         except Exception as error:
             raise self._failed("write", path, error) from error
 
-    def list(self, prefix: str = "", start_after: str | None = None) -> list[Entry]:
+    def list(self, prefix: str = "", start_after: str | None = None) -> Entries:
         try:
             found = obstore.list(
                 self._backend,
@@ -161,10 +191,12 @@ class ObjectStore:
         except FileNotFoundError:
             return []
         except Exception as error:
+            if self._is_file:
+                return []
             raise self._failed("list", prefix, error) from error
         return sorted((self._entry(o) for o in found), key=lambda e: e.path)
 
-    def list_directory(self, prefix: str = "") -> tuple[list[str], list[Entry]]:
+    def list_directory(self, prefix: str = "") -> tuple[Names, Entries]:
         try:
             found = obstore.list_with_delimiter(self._backend, self._at(prefix) or None)
         except FileNotFoundError:
@@ -180,9 +212,11 @@ class ObjectStore:
         except (FileNotFoundError, NotFoundError):
             return None
         except Exception as error:
+            if self._is_file:
+                return None
             raise self._failed("look-up", path, error) from error
 
-    def delete(self, paths: Iterable[str]) -> list[str]:
+    def delete(self, paths: Iterable[str]) -> Names:
         failed = []
         for path in paths:
             try:
@@ -194,6 +228,53 @@ class ObjectStore:
                 failed.append(path)
         return failed
 
+    def exists(self) -> bool:
+        if self._local is not None:
+            return os.path.lexists(self._local)
+        directories, entries = self.list_directory()
+        return bool(directories or entries)
+
+    def delete_directory(self, prefix: str = "") -> Names:
+        if self._local is None:
+            return self.delete([entry.path for entry in self.list(prefix)])
+        target = os.path.join(self._local, prefix) if prefix else self._local
+        if os.path.islink(target):  # what a link points at is not ours to delete
+            os.unlink(target)
+            return []
+        failed: Names = []
+
+        def keep_going(_: Any, path: str, error: BaseException) -> None:
+            if not isinstance(error, FileNotFoundError):
+                log.warning("could not delete %s: %s", path, error)
+                failed.append(os.path.relpath(path, self._local))
+
+        shutil.rmtree(target, onerror=lambda call, path, info: keep_going(call, path, info[1]))
+        return failed
+
+    def rename_directory(self, old: str, new: str) -> None:
+        if self._local is None:
+            raise StorageError(
+                f"cannot rename {old!r} to {new!r} at {self.url}",
+                cause="object stores have no rename; copying a table file by file is not one step",
+                remedy="create a new table with CREATE TABLE … AS SELECT and drop the old one",
+                operation="rename",
+                path=join(self.url, old),
+            )
+        source, target = os.path.join(self._local, old), os.path.join(self._local, new)
+        try:
+            # An empty directory made here and now reserves the name; rename replaces it and nothing else.
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            os.mkdir(target)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise self._failed("rename", old, error) from error
+        try:
+            os.rename(source, target)
+        except OSError as error:
+            os.rmdir(target)
+            raise self._failed("rename", old, error) from error
+
 
 # Opens a store for a scheme obstore does not have; set by the session, which can reach Hadoop's FileSystem.
 _hadoop: Callable[[str], Store] | None = None
@@ -203,6 +284,15 @@ def use_hadoop(opener: Callable[[str], Store] | None) -> None:
     """The session hands in how to open locations through Hadoop's FileSystem (hdfs:// and the like)."""
     global _hadoop
     _hadoop = opener
+
+
+# Options for obstore by scheme, for locations opened without options of their own; set by the session.
+_options: dict[str, dict[str, Any]] = {}
+
+
+def use_options(scheme: str, options: dict[str, Any]) -> None:
+    """The session hands in how a scheme is reached (endpoint, keys); without options the environment says."""
+    _options[scheme] = dict(options)
 
 
 def normalise(location: str) -> str:
@@ -254,7 +344,7 @@ def open_store(location: str, options: dict[str, str] | None = None) -> Store:
         if scheme == "file":
             return ObjectStore(url, LocalStore(), url[len("file://") :].strip("/"))
         if scheme in _OBJECT_STORES.values():
-            return ObjectStore(url, from_url(url, **(options or {})))
+            return ObjectStore(url, from_url(url, **(options or _options.get(scheme, {}))))
     except Exception as error:
         raise StorageError(
             f"cannot open {url}",

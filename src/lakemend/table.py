@@ -19,10 +19,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from lakemend import session as sessions
 from lakemend.brain.service import Brain
 from lakemend.errors import InvalidInputError, TableError, TableNotFoundError
 from lakemend.report import Report
+from lakemend.session import brain, catalog_of, is_catalog, parse_name, timestamp_micros, warehouse_of
 
 _REQUEST = "lakemend.request"
 
@@ -43,7 +43,7 @@ class Table:
                 f"{where!r} names no table", remedy='pass a name such as "db.orders" or a path', where=str(where)
             )
         self._spark = spark
-        self._catalog = sessions.catalog_of(spark)
+        self._catalog = catalog_of(spark)
         self._version = version
         self._timestamp = timestamp
         self.path = where if _is_path(where) else None
@@ -131,10 +131,7 @@ class Table:
         if not self.exists():
             return self._create(frame, partition_by, properties, options)
         self._require_partitioning(partition_by)
-        given = dict(options or {})
-        if schema_evolution:
-            given["mergeSchema"] = "true"
-        return self._run("append", lambda: self._writer(frame, given).append())
+        return self._run("append", lambda: self._writer(frame, options, schema_evolution).append())
 
     def overwrite(
         self,
@@ -165,7 +162,7 @@ class Table:
 
     @property
     def _brain(self) -> Brain:
-        return sessions.brain()
+        return brain()
 
     def _address(self) -> dict[str, Any]:
         if self.path:
@@ -174,7 +171,7 @@ class Table:
             "catalog": self._parts[0],
             "namespace": self._parts[1:-1],
             "name": self._parts[-1],
-            "warehouse": sessions.warehouse_of(self._spark, self._parts[0]),
+            "warehouse": warehouse_of(self._spark, self._parts[0]),
         }
 
     def _load(self) -> dict[str, Any]:
@@ -182,7 +179,7 @@ class Table:
         if self._version is not None:
             request["version"] = str(self._version)
         if self._timestamp is not None:
-            request["timestamp"] = sessions.timestamp_micros(self._spark, self._timestamp)
+            request["timestamp"] = timestamp_micros(self._spark, self._timestamp)
         return self._brain.ask("load", request)
 
     def _frame(self, rows: Any) -> DataFrame:
@@ -207,10 +204,13 @@ class Table:
             remedy="pass a Spark DataFrame, a pandas or Polars frame, an Arrow table, or a non-empty list of dicts",
         )
 
-    def _writer(self, frame: DataFrame, options: Mapping[str, str] | None) -> Any:
+    def _writer(self, frame: DataFrame, options: Mapping[str, str] | None, schema_evolution: bool = False) -> Any:
         writer = frame.writeTo(self.name)
         for key, value in (options or {}).items():
             writer = writer.option(key, value)
+        if schema_evolution:
+            # PySpark 4.3 has no Python name for it.
+            writer._jwriter = writer._jwriter.withSchemaEvolution()
         return writer
 
     def _creator(
@@ -286,7 +286,7 @@ def _columns(names: str | Sequence[str]) -> list[str]:
 
 def _name_parts(spark: SparkSession, name: str, catalog: str) -> list[str]:
     """A dotted name as its parts, catalog first; a bare name lies in the namespace `default`."""
-    parts = sessions.parse_name(spark, name)
-    if len(parts) > 1 and sessions.is_catalog(spark, parts[0]):
+    parts = parse_name(spark, name)
+    if len(parts) > 1 and is_catalog(spark, parts[0]):
         return parts
     return [catalog, *(parts if len(parts) > 1 else ["default", *parts])]

@@ -7,17 +7,20 @@ or None. Nothing here reads or writes: what a predicate may match is asked of th
 Rows: our change, made on an older snapshot. Columns: what the winner did. `lands` means that ours is
 committed on top; otherwise the cell names what makes it fail.
 
-    ours ↓      winner →   append        row change, CoW    row change, MoR    compaction        replaceWhere/overwrite   metadata/protocol
-    append (reads nothing)  lands        lands              lands              lands             lands                    conflict
-    append (reads rows)     match        match, read-gone   match, read-gone   lands             match, read-gone         conflict
-    update/delete, CoW      match        file, match        file, match        file              file, match              conflict
-    update/delete, MoR      match        file, match        row, match         file              file, match              conflict
-    merge                   match        file, match,       row, match,        file              file, match,             conflict
-                                         read-gone          read-gone                            read-gone
-    replaceWhere/overwrite  match        file, match        file, match        file              file, match*, same       conflict
-    compaction              lands        file               file               file              file                     conflict
-    metadata change alone   lands        lands              lands              lands             lands                    conflict
-    replace table           conflict     conflict           conflict           conflict          conflict                 conflict
+    ours ↓     winner →     append   row change,    row change,    compaction  replaceWhere,  metadata,
+                                     copy-on-write  merge-on-read              overwrite      protocol
+    append (reads nothing)  lands    lands          lands          lands       lands          conflict
+    append (reads rows)     match    match,         match,         lands       match,         conflict
+                                     read-gone      read-gone                  read-gone
+    update, delete (CoW)    match    file, match    file, match    file        file, match    conflict
+    update, delete (MoR)    match    file, match    row, match     file        file, match    conflict
+    merge                   match    file, match,   row, match,    file        file, match,   conflict
+                                     read-gone      read-gone                  read-gone
+    replaceWhere, overwrite match    file, match    file, match    file        file, match*,  conflict
+                                                                               same
+    compaction              lands    file           file           file        file           conflict
+    metadata change alone   lands    lands          lands          lands       lands          conflict
+    replace table           conflict conflict       conflict       conflict    conflict       conflict
 
     file        the winner removed or masked a file that we removed, or removed a file that we masked
     row         the winner masked a row that we mask too; different rows of one file both land, their masks united
@@ -29,7 +32,8 @@ committed on top; otherwise the cell names what makes it fail.
                 they read the whole table (a subquery on it) and changed only a part
 
 Files a compaction adds hold rows that were there before: they never count for `match` or `read-gone`.
-Two writers with the same transaction application id always conflict, whatever they did.
+Two writers with the same transaction application id always conflict, whatever they did, and a restore
+conflicts with everything but appends that read nothing.
 Under snapshot isolation a statement sees its own snapshot: only what it wrote can conflict.
 `row` needs the winner's masks and is decided by `brain/commit.py` while it rebases.
 """
@@ -51,7 +55,9 @@ StatsLookup = Callable[[Path], ColumnStats | None]
 MayMatch = Callable[[dict[str, Any], pa.Table, StatsLookup], pa.BooleanArray]
 
 # Every row they match is one they change.
-_CHANGE_WHAT_THEY_READ = frozenset({"update", "delete", "delete_where", "replace_where", "overwrite", "overwrite_dynamic"})
+_CHANGE_WHAT_THEY_READ = frozenset(
+    {"update", "delete", "delete_where", "replace_where", "overwrite", "overwrite_dynamic"}
+)
 _REPLACE = frozenset(
     {"overwrite", "overwrite_dynamic", "replace_where", "replace_using", "replace_on", "truncate", "restore"}
 )
@@ -65,7 +71,8 @@ class Conflict:
     version: int
     timestamp: int
     operation: str
-    rule: str  # a word of the matrix: metadata, protocol, transaction, file, row, match, same, read-gone, replace
+    # A word of the matrix, or one of metadata, protocol, transaction, replace, restore.
+    rule: str
     reason: str  # a clause that goes on after "version 7 (UPDATE) …"
     file: str | None = None
     predicate: dict[str, Any] | None = None
@@ -76,6 +83,7 @@ def find_conflict(change: Change, base: Snapshot, winner: Committed, may_match: 
     return (
         _definition(change, winner)
         or _transaction(change, winner)
+        or _restored(change, winner)
         or _files(change, winner)
         or _same_place(change, winner)
         or _matching(change, winner, may_match)
@@ -118,12 +126,21 @@ def _transaction(change: Change, winner: Committed) -> Conflict | None:
     return _conflict(winner, "transaction", f"recorded transaction {winner.transactions[app_id]} of {app_id!r}")
 
 
+def _restored(change: Change, winner: Committed) -> Conflict | None:
+    # A restore brings dead rows back to life, also inside files whose masks shrink.
+    if winner.operation.lower() != "restore" or reads_nothing(change):
+        return None
+    return _conflict(winner, "restore", "restored an older version of the table")
+
+
 def _files(change: Change, winner: Committed) -> Conflict | None:
     for gone in change.removed:
         if gone.path in winner.removed:
             return _conflict(winner, "file", "removed a file this statement rewrites or removes", file=gone.path)
         if gone.path in winner.masked:
-            return _conflict(winner, "file", "deleted rows of a file this statement rewrites or removes", file=gone.path)
+            return _conflict(
+                winner, "file", "deleted rows of a file this statement rewrites or removes", file=gone.path
+            )
     for masked in change.masked:
         if masked.path in winner.removed:
             return _conflict(winner, "file", "removed a file this statement deletes rows of", file=masked.path)
@@ -151,7 +168,11 @@ def _matching(change: Change, winner: Committed, may_match: MayMatch) -> Conflic
     if hit is None:
         return None
     return _conflict(
-        winner, "match", "added a file that may hold rows this statement read", file=hit, predicate=change.read_predicate
+        winner,
+        "match",
+        "added a file that may hold rows this statement read",
+        file=hit,
+        predicate=change.read_predicate,
     )
 
 

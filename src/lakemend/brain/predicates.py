@@ -28,7 +28,7 @@ from lakemend.storage import for_spark
 
 Predicate = dict[str, Any]
 
-ALWAYS_TRUE: Predicate = {"op": "ALWAYS_TRUE", "args": []}
+ALWAYS_TRUE: Predicate = {"op": "ALWAYS_TRUE"}
 FILE_COLUMN = "_file"
 _FLIPPED = {"=": "=", "<=>": "<=>", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -49,9 +49,10 @@ def of_snapshot(snapshot: Snapshot) -> FileColumns:
 
 def conjunction(predicates: Sequence[Predicate]) -> Predicate:
     """A list of predicates as one; the empty list is always true."""
-    if not predicates:
+    told = [p for p in predicates if p.get("op") != "ALWAYS_TRUE"]
+    if not told:
         return ALWAYS_TRUE
-    return predicates[0] if len(predicates) == 1 else {"op": "AND", "args": list(predicates)}
+    return told[0] if len(told) == 1 else {"op": "AND", "args": told}
 
 
 def columns(predicate: Predicate) -> set[Path]:
@@ -355,8 +356,9 @@ class _Choices:
         stored = ranges.stored_type(self.kind)
         choices = pa.array([*self.values, None], stored)
         if self.kind == "decimal":
-            found = pa.array([0 if v is None else bisect.bisect_left(self.values, v) for v in lo.to_pylist()], pa.int64())
+            found = pa.array(
+                [0 if v is None else bisect.bisect_left(self.values, v) for v in lo.to_pylist()], pa.int64()
+            )
         else:
             found = pc.fill_null(pc.search_sorted(choices.slice(0, len(self.values)), lo), 0)
         return choices.take(found)
-

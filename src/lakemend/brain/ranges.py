@@ -15,7 +15,7 @@ import base64
 import struct
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,8 +23,9 @@ import pyarrow.compute as pc
 from lakemend.formats.format import ColumnStats
 from lakemend.schema import DataType, decimal_of
 
-Flags = bool | pa.BooleanArray  # one answer for all files, or one per file (never null)
-Bounds = pa.Array | pa.Scalar  # null: not bounded
+# pyarrow has no types of its own for a checker.
+Flags: TypeAlias = Any  # bool | pa.BooleanArray: one answer for all files, or one per file (never null)
+Bounds: TypeAlias = Any  # pa.Array | pa.Scalar; null: not bounded
 
 _INTEGER_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 _WIDE_DECIMAL = pa.decimal256(76, 38)  # holds every decimal(38, s) and every long exactly
@@ -82,8 +83,8 @@ class Operand:
     """The values one side of a comparison may take in each file. Without a kind nothing is known of them."""
 
     kind: str | None
-    lo: Bounds | None = None  # of the numbers: a NaN lies outside
-    hi: Bounds | None = None
+    lo: Bounds = None  # of the numbers: a NaN lies outside
+    hi: Bounds = None
     null: Flags = True  # may a row be null
     number: Flags = True  # may a row hold a value that is not NaN
     nan: Flags = False  # may a row be NaN
@@ -295,7 +296,7 @@ def order(a: Operand, b: Operand) -> Order:
     numbers = both(a.number, b.number)
     overlap = both(possibly(pc.less_equal(a.lo, b.hi)), possibly(pc.less_equal(b.lo, a.hi)))
     return Order(
-        less=either(both(numbers, possibly(pc.less(a.hi, b.hi))), both(a.number, b.nan)),
+        less=either(both(numbers, possibly(pc.less(a.lo, b.hi))), both(a.number, b.nan)),
         equal=either(both(numbers, overlap), both(a.nan, b.nan)),
         greater=either(both(numbers, possibly(pc.greater(a.hi, b.lo))), both(a.nan, b.number)),
     )

@@ -17,6 +17,7 @@ import org.apache.hadoop.fs.permission.FsPermission
 class HadoopFiles(conf: Configuration, root: String) {
   private val rootPath = new Path(root)
   private val files: FileSystem = rootPath.getFileSystem(conf)
+  private lazy val context: FileContext = FileContext.getFileContext(files.getUri, conf)
   private val base: String = files.makeQualified(rootPath).toUri.getPath.stripSuffix("/")
 
   def read(path: String): Array[Byte] = reading(path)(_.readAllBytes())
@@ -41,7 +42,6 @@ class HadoopFiles(conf: Configuration, root: String) {
   def createIfAbsent(path: String, data: Array[Byte]): Boolean = {
     val target = at(path)
     val aside = new Path(target.getParent, s".${target.getName}.${UUID.randomUUID()}.tmp")
-    val context = FileContext.getFileContext(files.getUri, conf)
     try {
       val out = context.create(aside, EnumSet.of(CreateFlag.CREATE), Options.CreateOpts.createParent(),
         Options.CreateOpts.perms(FsPermission.getFileDefault))
@@ -75,6 +75,22 @@ class HadoopFiles(conf: Configuration, root: String) {
   def delete(path: String): Unit =
     if (!files.delete(at(path), false) && files.exists(at(path)))
       throw new java.io.IOException(s"the file system did not delete ${at(path)}")
+
+  def exists(): Boolean = files.exists(at(""))
+
+  def deleteDirectory(path: String): Unit =
+    if (!files.delete(at(path), true) && files.exists(at(path)))
+      throw new java.io.IOException(s"the file system did not delete ${at(path)}")
+
+  /** False, having moved nothing, if the new name exists. */
+  def renameDirectory(from: String, to: String): Boolean =
+    // Rename.NONE puts up with an empty directory at the new name.
+    if (files.exists(at(to))) false
+    else try {
+      files.mkdirs(at(to).getParent)
+      context.rename(at(from), at(to), Options.Rename.NONE)
+      true
+    } catch { case _: FileAlreadyExistsException => false }
 
   // Not new Path(parent, child): it reads a colon in the child as a scheme.
   private def at(path: String): Path = {

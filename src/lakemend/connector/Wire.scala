@@ -59,16 +59,17 @@ object Wire {
   def predicate(e: Expression): ObjectNode = e match {
     case _: PartitionPredicate => unknown
     case r: NamedReference => column(r)
+    // Before literals: Spark's ALWAYS_TRUE and ALWAYS_FALSE are both.
+    case p: Predicate if operators(p.name) =>
+      val node = nodes.objectNode().put("op", p.name)
+      val args = node.putArray("args")
+      p.children.foreach(c => args.add(predicate(c)))
+      node
     case l: Literal[_] => literal(l)
     case c: Cast =>
       val node = nodes.objectNode().put("op", "CAST")
       node.set[JsonNode]("type", dataType(c.dataType))
       node.set[JsonNode]("args", nodes.arrayNode().add(predicate(c.expression)))
-      node
-    case p: Predicate if operators(p.name) =>
-      val node = nodes.objectNode().put("op", p.name)
-      val args = node.putArray("args")
-      p.children.foreach(c => args.add(predicate(c)))
       node
     case _ => unknown
   }

@@ -1,7 +1,7 @@
 """Finds the connector's jar for the Spark that is installed, or compiles it.
 
-Called by the session; by `./run build` as `python -m lakemend.connector.build --out DIRECTORY`, which puts the jar where
-the wheel takes it from. A jar's name carries a hash of the Scala sources, the resources, Spark's version and
+Called by the session; by `./run build` as `python -m lakemend.connector.build --out DIRECTORY`, which puts the jar
+where the wheel takes it from. A jar's name carries a hash of the Scala sources, the resources, Spark's version and
 Scala's, so a jar is used only with exactly what it was made of and for. It is compiled by the Scala compiler
 among Spark's own jars: a Java runtime is all it takes.
 """

@@ -239,6 +239,13 @@ class Table(Protocol):
         """
         ...
 
+    def landed(self, token: str, since: int | None) -> bool | None:
+        """Whether a version after `since` (None: any) was made by the change whose `parameters["token"]` this is.
+
+        None if the log cannot tell: only a log read to its end proves that none was.
+        """
+        ...
+
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """Newest first: version, timestamp (epoch ms), operation, parameters, metrics, user_metadata, engine …"""
         ...

@@ -5,6 +5,24 @@ Called by users (`lakemend.session`, `lakemend.attach`), the table facade, the C
 path of driver and executors, the brain registered with the JVM, and errors come back as the classes of `errors`.
 """
 
-from lakemend.session.start import attach, session
+from lakemend.session.names import (
+    catalog_of,
+    catalogs_of,
+    is_catalog,
+    parse_name,
+    timestamp_micros,
+    warehouse_of,
+)
+from lakemend.session.start import attach, brain, session
 
-__all__ = ["attach", "session"]
+__all__ = [
+    "attach",
+    "brain",
+    "catalog_of",
+    "catalogs_of",
+    "is_catalog",
+    "parse_name",
+    "session",
+    "timestamp_micros",
+    "warehouse_of",
+]

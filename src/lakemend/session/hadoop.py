@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import orjson
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from lakemend.errors import LakemendError, StorageError
-from lakemend.storage import Entry, Store
+from lakemend.storage import Contents, Entries, Entry, Names, Store
 
 log = logging.getLogger(__name__)
 
@@ -47,33 +47,25 @@ class HadoopStore:
             )
         return data
 
-    def get_many(self, paths: Sequence[str]) -> list[bytes]:
+    def get_many(self, paths: Sequence[str]) -> Contents:
         return [self.get(path) for path in paths]
 
     def put(self, path: str, data: bytes) -> None:
         self._call("write", path, lambda: self._files.write(path, bytearray(data)))
 
     def put_if_absent(self, path: str, data: bytes) -> None:
-        if not self._atomic_rename:
-            scheme = self.url.split(":", 1)[0]
-            raise StorageError(
-                f"{self.url} cannot create a file only if it is absent",
-                cause=f"{scheme}:// is not known to rename atomically without overwriting",
-                remedy=f"use hdfs://, s3://, gs:// or az://; or, if you know that it does, set {ATOMIC_RENAME_SETTING}={scheme}",
-                operation="put-if-absent",
-                path=path,
-            )
+        self._require_atomic_rename("put-if-absent", path)
         if not self._call("write", path, lambda: self._files.createIfAbsent(path, bytearray(data))):
             raise FileExistsError(f"{self.url}/{path}")
 
-    def list(self, prefix: str = "", start_after: str | None = None) -> list[Entry]:
+    def list(self, prefix: str = "", start_after: str | None = None) -> Entries:
         found = self._entries("list", prefix, lambda: self._files.list(prefix))
         files = (_entry(o) for o in found if not o["directory"])
         return sorted(
             (entry for entry in files if start_after is None or entry.path > start_after), key=lambda entry: entry.path
         )
 
-    def list_directory(self, prefix: str = "") -> tuple[list[str], list[Entry]]:
+    def list_directory(self, prefix: str = "") -> tuple[Names, Entries]:
         found = self._entries("list", prefix, lambda: self._files.listDirectory(prefix))
         names = sorted(o["path"].rsplit("/", 1)[-1] for o in found if o["directory"])
         return names, sorted((_entry(o) for o in found if not o["directory"]), key=lambda entry: entry.path)
@@ -82,8 +74,8 @@ class HadoopStore:
         found = self._call("look-up", path, lambda: self._files.head(path))
         return None if found is None else _entry(orjson.loads(found))
 
-    def delete(self, paths: Iterable[str]) -> list[str]:
-        failed = []
+    def delete(self, paths: Iterable[str]) -> Names:
+        failed: Names = []
         for path in paths:
             try:
                 self._call("delete", path, lambda path=path: self._files.delete(path))  # type: ignore[misc]
@@ -92,13 +84,41 @@ class HadoopStore:
                 failed.append(path)
         return failed
 
+    def exists(self) -> bool:
+        return bool(self._call("look-up", "", lambda: self._files.exists()))
+
+    def delete_directory(self, prefix: str = "") -> Names:
+        try:
+            self._call("delete", prefix, lambda: self._files.deleteDirectory(prefix))
+        except StorageError as error:
+            log.warning("could not delete %s/%s: %s", self.url, prefix, error.cause)
+            return [entry.path for entry in self.list(prefix)] or [prefix]
+        return []
+
+    def rename_directory(self, old: str, new: str) -> None:
+        self._require_atomic_rename("rename", old)
+        if not self._call("rename", old, lambda: self._files.renameDirectory(old, new)):
+            raise FileExistsError(f"{self.url}/{new}")
+
+    def _require_atomic_rename(self, operation: str, path: str) -> None:
+        if not self._atomic_rename:
+            scheme = self.url.split(":", 1)[0]
+            raise StorageError(
+                f"{self.url} can neither create nor rename without the danger of overwriting",
+                cause=f"{scheme}:// is not known to rename atomically without overwriting",
+                remedy="use hdfs://, s3://, gs:// or az://; "
+                f"or, if you know that it does, set {ATOMIC_RENAME_SETTING}={scheme}",
+                operation=operation,
+                path=path,
+            )
+
     def _present(self, path: str, data: Any) -> bytes:
         if data is None:
             raise FileNotFoundError(f"{self.url}/{path}")
         return bytes(data)
 
-    def _entries(self, operation: str, path: str, action: Callable[[], Any]) -> list[dict[str, Any]]:
-        return list(orjson.loads(self._call(operation, path, action)))
+    def _entries(self, operation: str, path: str, action: Callable[[], Any]) -> Iterable[dict[str, Any]]:
+        return cast(Iterable[dict[str, Any]], orjson.loads(self._call(operation, path, action)))
 
     def _call(self, operation: str, path: str, action: Callable[[], Any]) -> Any:
         try:

@@ -20,10 +20,12 @@ CATALOG_CLASS = "lakemend.catalog.LakeCatalog"
 DEFAULT_WAREHOUSE = "warehouse"
 
 _DEFAULTS = {
-    "spark.ui.showConsoleProgress": "false",
     "spark.sql.sources.v2.bucketing.shuffle.enabled": "true",
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
 }
+
+# PySpark's launcher turns the progress bar on by itself, so that what is inherited says nothing of the user's wish.
+_FORCED = {"spark.ui.showConsoleProgress": "false"}
 
 # Nothing outside this machine talks to a local session.
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -47,8 +49,10 @@ def catalog_settings(catalog: str, warehouse: str) -> dict[str, str]:
     return {f"spark.sql.catalog.{catalog}": CATALOG_CLASS, f"spark.sql.catalog.{catalog}.warehouse": warehouse}
 
 
-def defaults(master: str) -> dict[str, str]:
-    return {**_DEFAULTS, **_LOOPBACK} if is_local(master) else dict(_DEFAULTS)
+def defaults(master: str, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Lakemend's defaults for what the installation (spark-defaults.conf, spark-submit) leaves open."""
+    chosen = {**_DEFAULTS, **_LOOPBACK} if is_local(master) else _DEFAULTS
+    return {**{key: value for key, value in chosen.items() if key not in inherited}, **_FORCED}
 
 
 def is_local(master: str) -> bool:
@@ -125,7 +129,7 @@ def s3_for_spark(options: Mapping[str, str]) -> dict[str, str]:
     return conf
 
 
-def s3_for_storage(options: Mapping[str, str]) -> dict[str, str]:
+def s3_for_storage(options: Mapping[str, str]) -> dict[str, Any]:
     """The same options for the brain's side, obstore."""
     names = {
         "endpoint": "aws_endpoint",
@@ -134,9 +138,9 @@ def s3_for_storage(options: Mapping[str, str]) -> dict[str, str]:
         "session_token": "aws_session_token",
         "region": "aws_region",
     }
-    conf = {name: options[option] for option, name in names.items() if option in options}
+    conf: dict[str, Any] = {name: options[option] for option, name in names.items() if option in options}
     if "path_style" in options:
-        conf["aws_virtual_hosted_style_request"] = "false" if options["path_style"] == "true" else "true"
+        conf["aws_virtual_hosted_style_request"] = options["path_style"] != "true"
     if options.get("endpoint", "").startswith("http://"):
-        conf["aws_allow_http"] = "true"
+        conf["client_options"] = {"allow_http": True}
     return conf

@@ -75,8 +75,10 @@ def session(
         jvm = _ensure_jvm(wanted, jar, fetched)
         _load_on_driver(jvm, jar)
         inherited = dict(SparkConf().getAll())
-        options = {**settings.defaults(wanted.get("spark.master") or inherited.get("spark.master", "local[*]"))}
-        options = {key: value for key, value in options.items() if key not in inherited} | wanted
+        options: dict[str, Any] = dict(
+            settings.defaults(wanted.get("spark.master") or inherited.get("spark.master", "local[*]"), inherited)
+        )
+        options |= wanted
         options["spark.jars"] = settings.joined(inherited.get("spark.jars"), wanted.get("spark.jars"), [jar.as_uri()])
         options.setdefault("spark.app.name", inherited.get("spark.app.name", "lakemend"))
         options["spark.api.mode"] = "classic"
@@ -84,9 +86,7 @@ def session(
         return _join(spark, jar, catalog, warehouse)
 
 
-def attach(
-    spark: SparkSession, catalog: str = "lake", warehouse: str | os.PathLike[str] | None = None
-) -> SparkSession:
+def attach(spark: SparkSession, catalog: str = "lake", warehouse: str | os.PathLike[str] | None = None) -> SparkSession:
     """Adds the catalog to a session that runs, and returns that session.
 
     The session's own settings stay as they are; for joins without a shuffle set what `lakemend.session.settings` names.
@@ -117,9 +117,7 @@ def attach(
         return _join(spark, build.connector_jar(), catalog, warehouse)
 
 
-def _join(
-    spark: SparkSession, jar: Path, catalog: str, warehouse: str | os.PathLike[str] | None
-) -> SparkSession:
+def _join(spark: SparkSession, jar: Path, catalog: str, warehouse: str | os.PathLike[str] | None) -> SparkSession:
     jvm = spark._sc._jvm
     _load_on_driver(jvm, jar)
     _send_to_executors(spark, jar)
@@ -154,8 +152,8 @@ def _connect_refused(cause: str) -> SessionError:
     return SessionError(
         "Lakemend does not run in a Spark Connect client",
         cause=f"{cause}; the brain lives in the process that holds Spark's driver",
-        remedy="start a classic session (unset SPARK_REMOTE, use a master such as local[*]), or call lakemend.session(…) "
-        "in the process that hosts the Connect server",
+        remedy="start a classic session (unset SPARK_REMOTE, use a master such as local[*]), "
+        "or call lakemend.session(…) in the process that hosts the Connect server",
     )
 
 
@@ -188,8 +186,8 @@ def _ensure_jvm(conf: Mapping[str, str], jar: Path, packages: list[str]) -> Any:
         except PySparkRuntimeError as error:
             raise SessionError(
                 "Spark's Java process ended while starting",
-                cause="its own message stands above; common are a wrong Java option, a package that Maven does not have, "
-                "or no network to fetch one",
+                cause="its own message stands above; common are a wrong Java option, "
+                "a package that Maven does not have, or no network to fetch one",
                 remedy=f"check conf and packages; Java {chosen.version} was taken from {chosen.origin}",
                 java=str(chosen.executable),
             ) from error
@@ -283,10 +281,16 @@ class _Callback:
         implements = ["lakemend.Brain"]  # noqa: RUF012  (py4j reads a list)
 
 
-def _register_brain(jvm: Any, catalog: str, warehouse: str) -> None:
+def brain() -> Brain:
+    """This process's brain: the one Spark calls, and the facade asks directly."""
     global _brain
-    if _brain is None:
-        _brain = Brain()
-    _brain.catalogs[catalog] = warehouse
+    with _lock:
+        if _brain is None:
+            _brain = Brain()
+        return _brain
+
+
+def _register_brain(jvm: Any, catalog: str, warehouse: str) -> None:
+    brain().catalogs[catalog] = warehouse
     ensure_callback_server_started(SparkContext._gateway)
-    jvm.lakemend.Bridge.register(_Callback(_brain))
+    jvm.lakemend.Bridge.register(_Callback(brain()))

@@ -1,8 +1,8 @@
 """Turns errors that cross from the JVM into Lakemend's own classes, for `spark.sql`, `df.write`, `collect` alike.
 
 `start` installs it; nothing else calls it. PySpark converts every JVM exception in one place,
-`pyspark.errors.exceptions.captured`: a chain of causes that holds a `lakemend.LakemendException` becomes the Python class its
-payload names, with Spark's own exception as `__cause__`. Every other error is PySpark's affair.
+`pyspark.errors.exceptions.captured`: a chain of causes that holds a `lakemend.LakemendException` becomes the Python
+class its payload names, with Spark's own exception as `__cause__`. Every other error is PySpark's affair.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ def install() -> None:
     """Idempotent; survives PySpark installing its own handler again for the next session."""
     if hasattr(captured.convert_exception, _MARK):
         return
-    captured.convert_exception = _converting(captured.convert_exception)
-    captured.capture_sql_exception = _keeping_cause(captured.capture_sql_exception)
+    module: Any = captured
+    module.convert_exception = _converting(captured.convert_exception)
+    module.capture_sql_exception = _keeping_cause(captured.capture_sql_exception)
     captured.install_exception_handler()
 
 

@@ -96,7 +96,7 @@ class MemoryTable:
         self.log: list[Change] = []
 
     def latest(self):
-        if not self.versions:
+        if not self.versions or self.store.head("_memory") is None:
             raise TableNotFoundError("gone")
         return self.versions[-1]
 
@@ -112,7 +112,7 @@ class MemoryTable:
         return []
 
     def landed(self, token, since):
-        return any(c.parameters.get("token") == token or getattr(c, "token", None) == token for c in self.log)
+        return any(c.parameters.get("token") == token for c in self.log)
 
     def history(self, limit=None):
         rows = [

@@ -9,20 +9,27 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.{Bridge, LakemendException}
 import org.apache.spark.sql.catalyst.analysis._
 import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.catalog.transactions.{Transaction, TransactionInfo}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
  * Spark's door to the brain's catalog: namespaces and tables of a warehouse directory, and tables by path
  * (`lake.delta.`/some/path``, or `delta.`/some/path`` where this class is also registered as the catalog `delta`).
  */
-class LakeCatalog extends StagingTableCatalog with SupportsNamespaces {
+class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with TransactionalCatalogPlugin {
   private var catalogName: String = _
   private var warehouse: Option[String] = None
 
-  override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
+  override def initialize(name: String, options: CaseInsensitiveStringMap): Unit =
+    open(name, Option(options.get("warehouse")))
+
+  protected def open(name: String, place: Option[String]): Unit = {
     catalogName = name
-    warehouse = Option(options.get("warehouse"))
+    warehouse = place
   }
+
+  override def beginTransaction(info: TransactionInfo): Transaction =
+    new Statement(new StatementCatalog(catalogName, warehouse))
 
   override def name: String = catalogName
 

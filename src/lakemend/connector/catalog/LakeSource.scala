@@ -6,10 +6,12 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 import lakemend.{Bridge, LakemendException}
-import org.apache.spark.sql.{functions, DataFrame, DataFrameWriterV2, Row, SaveMode, SQLContext}
+import org.apache.spark.sql.{functions, CreateTableWriter, DataFrame, DataFrameWriterV2, Row, SaveMode, SQLContext}
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException
-import org.apache.spark.sql.connector.catalog.{Table, TableCapability, TableProvider}
+import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.connector.read.ScanBuilder
+import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.sources.{BaseRelation, CreatableRelationProvider, DataSourceRegister}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -19,7 +21,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * V2 statement on `lake.delta.`path`` that says the same, so there is one way to write.
  */
 class LakeSource extends TableProvider with CreatableRelationProvider with DataSourceRegister {
-  override def shortName: String = "lakemend"
+  override def shortName(): String = "lakemend"
 
   override def supportsExternalMetadata: Boolean = true
 
@@ -42,7 +44,7 @@ class LakeSource extends TableProvider with CreatableRelationProvider with DataS
 
 /** The same under the name `delta`, so that existing code runs unchanged, unless delta-spark itself is present. */
 class DeltaSource extends LakeSource {
-  override def shortName: String = if (DeltaSource.deltaSparkPresent) "lakemend-delta" else "delta"
+  override def shortName(): String = if (DeltaSource.deltaSparkPresent) "lakemend-delta" else "delta"
 }
 
 object DeltaSource {
@@ -59,17 +61,17 @@ object PathTables {
     val request = Bridge.request()
     request.set[JsonNode]("table", Bridge.request().put("path", path(options)))
     Option(options.get("versionAsOf")).foreach(request.put("version", _))
-    Option(options.get("timestampAsOf")).foreach(t => request.put("timestamp", org.apache.spark.sql.lakemend.SparkBridge.micros(t)))
+    Option(options.get("timestampAsOf")).foreach(t => request.put("timestamp", SparkBridge.micros(t)))
     new TableMeta(Bridge.call("load", request))
   }
 }
 
 /** A table opened by path for `spark.read` and `df.write`; Spark asks a write only for its capabilities. */
 class PathTable(asked: StructType, options: CaseInsensitiveStringMap)
-    extends Table with org.apache.spark.sql.connector.catalog.SupportsRead with org.apache.spark.sql.connector.catalog.SupportsMetadataColumns {
+    extends Table with SupportsRead with SupportsMetadataColumns {
   private lazy val table = {
     val loaded = new LakeTable(PathTables.load(options))
-    if (!org.apache.spark.sql.lakemend.SparkBridge.sameTypes(asked, loaded.meta.schema))
+    if (!SparkBridge.sameTypes(asked, loaded.meta.schema))
       throw LakemendException.mismatch(s"the schema given does not fit the table at ${loaded.meta.location}",
         s"given ${asked.simpleString}, the table has ${loaded.meta.schema.simpleString}", "leave .schema(…) out: the table knows its own")
     loaded
@@ -77,13 +79,13 @@ class PathTable(asked: StructType, options: CaseInsensitiveStringMap)
 
   override def name: String = s"lakemend.`${options.get("path")}`"
   override def schema: StructType = table.schema
-  override def columns: Array[org.apache.spark.sql.connector.catalog.Column] = table.columns
+  override def columns: Array[Column] = table.columns
   override def partitioning: Array[Transform] = table.partitioning
   override def properties: JMap[String, String] = table.properties
   override def version: String = table.version
-  override def metadataColumns: Array[org.apache.spark.sql.connector.catalog.MetadataColumn] = table.metadataColumns
+  override def metadataColumns: Array[MetadataColumn] = table.metadataColumns
   override def capabilities: JSet[TableCapability] = EnumSet.of(TableCapability.BATCH_READ, TableCapability.V1_BATCH_WRITE)
-  override def newScanBuilder(options: CaseInsensitiveStringMap): org.apache.spark.sql.connector.read.ScanBuilder =
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
     table.newScanBuilder(options)
 }
 
@@ -108,7 +110,7 @@ case class PathWrite(mode: SaveMode, options: CaseInsensitiveStringMap, data: Da
     Bridge.call("catalog", request).path("exists").asBoolean
   }
 
-  private def create(): Unit = creating(writer).create()
+  private def create(): Unit = creating(plainWriter).create()
 
   private def append(): Unit = {
     checkPartitioning()
@@ -122,7 +124,7 @@ case class PathWrite(mode: SaveMode, options: CaseInsensitiveStringMap, data: Da
     if (Seq(where.isDefined, dynamic, newSchema).count(identity) > 1)
       throw LakemendException.invalid(s"the write to $path combines replaceWhere, partitionOverwriteMode=dynamic and overwriteSchema",
         "each of them says in another way what is replaced", "keep one of them")
-    if (newSchema) creating(writer).replace()
+    if (newSchema) creating(plainWriter).replace()
     else {
       checkPartitioning()
       where match {
@@ -133,13 +135,16 @@ case class PathWrite(mode: SaveMode, options: CaseInsensitiveStringMap, data: Da
     }
   }
 
-  private def writer: DataFrameWriterV2[Row] = {
+  private def writer: DataFrameWriterV2[Row] =
+    if (options.getBoolean("mergeSchema", false)) plainWriter.withSchemaEvolution() else plainWriter
+
+  private def plainWriter: DataFrameWriterV2[Row] = {
     val passed = options.asCaseSensitiveMap.asScala.filterNot { case (k, _) => k == "path" || k.startsWith("__") }
     data.writeTo(table).options(passed)
   }
 
   /** Options that name table properties become the new table's. */
-  private def creating(writer: DataFrameWriterV2[Row]): org.apache.spark.sql.CreateTableWriter[Row] = {
+  private def creating(writer: DataFrameWriterV2[Row]): CreateTableWriter[Row] = {
     val properties = options.asCaseSensitiveMap.asScala.filter { case (k, _) => k.startsWith("delta.") || k.startsWith("write.") }
     val plain = properties.foldLeft(writer.using("delta")) { case (w, (k, v)) => w.tableProperty(k, v) }
     val columns = partitionColumns.map(c => functions.col(s"`${quote(c)}`"))

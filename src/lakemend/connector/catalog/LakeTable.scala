@@ -18,7 +18,8 @@ import org.apache.spark.sql.types.{DataType, DataTypes, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** One version of a table, as Spark sees it. Reads and writes are pinned to that version. */
-class LakeTable(val meta: TableMeta) extends Table with SupportsRead with SupportsWrite with SupportsMetadataColumns {
+class LakeTable(val meta: TableMeta)
+    extends Table with SupportsRead with SupportsWrite with SupportsMetadataColumns with SupportsSchemaEvolution {
   override def name: String = meta.name
   override def id: String = meta.tableId
   override def version: String = meta.version.orNull
@@ -32,7 +33,10 @@ class LakeTable(val meta: TableMeta) extends Table with SupportsRead with Suppor
   }
 
   override def capabilities: JSet[TableCapability] =
-    EnumSet.of(BATCH_READ, BATCH_WRITE, TRUNCATE, OVERWRITE_BY_FILTER, OVERWRITE_DYNAMIC)
+    EnumSet.of(BATCH_READ, BATCH_WRITE, TRUNCATE, OVERWRITE_BY_FILTER, OVERWRITE_DYNAMIC, AUTOMATIC_SCHEMA_EVOLUTION)
+
+  /** The brain decides which changes the format can make; it refuses the others by name. */
+  override def supportsColumnChange(change: TableChange.ColumnChange): Boolean = true
 
   override def constraints: Array[Constraint] = meta.checks.map { case (name, sql) =>
     Constraint.check(name).predicateSql(sql).enforced(true).build().asInstanceOf[Constraint]

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from lakemend.errors import InvalidInputError, UnsupportedFeatureError
+from lakemend.formats.delta.mapping import ID, PHYSICAL_NAME
 from lakemend.schema import DataType, Path, Struct, decimal_of
 
-FIELD_ID = "delta.columnMapping.id"
-PHYSICAL_NAME = "delta.columnMapping.physicalName"
 GENERATION = "delta.generationExpression"
 CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 DEFAULT = "CURRENT_DEFAULT"
@@ -24,7 +23,8 @@ DEFAULT = "CURRENT_DEFAULT"
 _SPECIAL = set(" ,;{}()\n\t=")
 _MAX_NAME_BYTES = 255
 _ATOMIC = frozenset(
-    "boolean byte short integer long float double string binary date timestamp timestamp_ntz variant".split()
+    ("boolean", "byte", "short", "integer", "long", "float", "double")
+    + ("string", "binary", "date", "timestamp", "timestamp_ntz", "variant")
 )
 _WIDER = {
     "byte": ("short", "integer", "long", "double"),
@@ -82,7 +82,12 @@ def _delta_field(field: dict[str, Any]) -> dict[str, Any]:
             remedy="declare the column without it",
             column=field["name"],
         )
-    return {"name": field["name"], "type": to_delta(type), "nullable": field.get("nullable", True), "metadata": metadata}
+    return {
+        "name": field["name"],
+        "type": to_delta(type),
+        "nullable": field.get("nullable", True),
+        "metadata": metadata,
+    }
 
 
 def check_types(type: DataType, path: Path = ()) -> None:
@@ -203,7 +208,7 @@ def with_mapping(schema: Struct, last_id: int, keep_names: bool) -> tuple[Struct
 
     `keep_names`: the fields exist in data files already, so their physical names are their names.
     """
-    known = [field["metadata"].get(FIELD_ID, 0) for _, field in walk(schema)]
+    known = [field["metadata"].get(ID, 0) for _, field in walk(schema)]
     last = max([last_id, *known])
 
     def mapped(type: DataType) -> DataType:
@@ -215,9 +220,9 @@ def with_mapping(schema: Struct, last_id: int, keep_names: bool) -> tuple[Struct
             fields = []
             for field in copy["fields"]:
                 metadata = dict(field["metadata"])
-                if FIELD_ID not in metadata:
+                if ID not in metadata:
                     last += 1
-                    metadata[FIELD_ID] = last
+                    metadata[ID] = last
                 metadata.setdefault(PHYSICAL_NAME, field["name"] if keep_names else f"col-{uuid.uuid4()}")
                 fields.append({**field, "type": mapped(field["type"]), "metadata": metadata})
             copy["fields"] = fields
@@ -229,26 +234,6 @@ def with_mapping(schema: Struct, last_id: int, keep_names: bool) -> tuple[Struct
     result = mapped(schema)
     assert isinstance(result, dict)
     return result, last
-
-
-def without_mapping(type: DataType) -> DataType:
-    """The type without ids and physical names, as for a table that is made anew."""
-    if not isinstance(type, dict):
-        return type
-    copy = dict(type)
-    if copy["type"] == "struct":
-        copy["fields"] = [
-            {
-                **field,
-                "type": without_mapping(field["type"]),
-                "metadata": {k: v for k, v in field["metadata"].items() if not k.startswith("delta.columnMapping.")},
-            }
-            for field in copy["fields"]
-        ]
-    for part in ("elementType", "keyType", "valueType"):
-        if part in copy:
-            copy[part] = without_mapping(copy[part])
-    return copy
 
 
 def widens(old: DataType, new: DataType) -> bool:

@@ -1,90 +1,35 @@
-"""Which table features a table's definition needs, and the protocol that declares them.
+"""Which table features a table's definition needs, by its schema and its properties.
 
-`commit.py` calls `upgraded_protocol` whenever a table is created or its metadata changes. A protocol
-only ever grows: every version and feature of the base is kept. Versions 1–2 and 1–6 imply features
-without naming them; as soon as one feature has no such version, all are named (writer version 7).
+`commit.py` calls `grown_protocol` whenever a table is created or its metadata changes: the base's
+protocol, grown by what the new definition needs and never shrunk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from lakemend.errors import UnsupportedFeatureError
 from lakemend.formats.delta.actions import Protocol
 from lakemend.formats.delta.properties import CHECK_PREFIX, FEATURE_PREFIX, MAPPING_MODE, is_on, whole
-from lakemend.schema import DataType, Struct
+from lakemend.formats.delta.protocol import (
+    MAX_READER,
+    MAX_WRITER,
+    SUPPORTED,
+    features,
+    features_of_schema,
+    required,
+    upgraded,
+)
+from lakemend.schema import Struct
 
-READER_FEATURES = frozenset(
-    {
-        "columnMapping",
-        "deletionVectors",
-        "timestampNtz",
-        "typeWidening",
-        "typeWidening-preview",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-        "variantType",
-        "variantType-preview",
-    }
-)
-WRITER_FEATURES = READER_FEATURES | {
-    "allowColumnDefaults",
-    "appendOnly",
-    "changeDataFeed",
-    "checkConstraints",
-    "domainMetadata",
-    "generatedColumns",
-    "inCommitTimestamp",
-    "invariants",
-}
-# Features older versions imply, in the order the versions brought them.
-_IMPLIED: tuple[tuple[int, str], ...] = (
-    (2, "appendOnly"),
-    (2, "invariants"),
-    (3, "checkConstraints"),
-    (4, "changeDataFeed"),
-    (4, "generatedColumns"),
-    (5, "columnMapping"),
-    (6, "identityColumns"),
-)
-_WRITER_VERSION = {name: version for version, name in _IMPLIED}
-_SUPERSEDES = {"typeWidening": "typeWidening-preview", "variantType": "variantType-preview"}
+# Every table has these: they came with writer version 2, below which nobody creates tables any more.
+_ALWAYS = frozenset({"appendOnly", "invariants"})
+_PREVIEWS = {"typeWidening": "typeWidening-preview", "variantType": "variantType-preview"}
 
 
 def needed_features(schema: Struct, properties: Mapping[str, str]) -> frozenset[str]:
-    """The features a table with this schema and these properties must declare."""
-    found = {name for name, on in _by_property(properties).items() if on}
-    for type, metadata in _nodes(schema):
-        if type == "timestamp_ntz":
-            found.add("timestampNtz")
-        if type == "variant":
-            found.add("variantType")
-        if "CURRENT_DEFAULT" in metadata:
-            found.add("allowColumnDefaults")
-        if "delta.generationExpression" in metadata:
-            found.add("generatedColumns")
-        if "delta.invariants" in metadata:
-            found.add("invariants")
-        if "delta.typeChanges" in metadata:
-            found.add("typeWidening")
-    return frozenset(found)
-
-
-def _by_property(properties: Mapping[str, str]) -> dict[str, bool]:
-    asked = {
-        key[len(FEATURE_PREFIX) :]: value.lower() in ("supported", "enabled")
-        for key, value in properties.items()
-        if key.startswith(FEATURE_PREFIX)
-    }
-    for name in asked:
-        if asked[name] and name not in WRITER_FEATURES:
-            raise UnsupportedFeatureError(
-                f"the table feature {name} cannot be turned on",
-                cause="Lakemend does not write tables with it",
-                remedy=f"leave {FEATURE_PREFIX}{name} out",
-                feature=name,
-            )
-    wanted = {
+    """The features a table with Delta's `schema` and these properties (checks included) must declare."""
+    by_property = {
         "appendOnly": is_on(properties, "delta.appendOnly"),
         "changeDataFeed": is_on(properties, "delta.enableChangeDataFeed"),
         "checkConstraints": any(key.startswith(CHECK_PREFIX) for key in properties),
@@ -94,48 +39,49 @@ def _by_property(properties: Mapping[str, str]) -> dict[str, bool]:
         "typeWidening": is_on(properties, "delta.enableTypeWidening"),
         "v2Checkpoint": properties.get("delta.checkpointPolicy", "classic").lower() == "v2",
     }
-    return {name: asked.get(name, False) or wanted.get(name, False) for name in asked | wanted}
+    turned_on = {name for name, on in by_property.items() if on}
+    return features_of_schema(schema) | turned_on | _asked_for(properties)
 
 
-def _nodes(type: DataType, metadata: Mapping[str, object] | None = None) -> Iterator[tuple[DataType, Mapping[str, object]]]:
-    """Every type in a schema with the metadata of the field that holds it."""
-    yield type, metadata or {}
-    if isinstance(type, dict):
-        for field in type.get("fields", ()):
-            yield from _nodes(field["type"], field.get("metadata"))
-        for part in ("elementType", "keyType", "valueType"):
-            if part in type:
-                yield from _nodes(type[part])
+def _asked_for(properties: Mapping[str, str]) -> frozenset[str]:
+    """Features named by `delta.feature.<name> = supported`."""
+    found = set()
+    for key, value in properties.items():
+        name = key[len(FEATURE_PREFIX) :]
+        if not key.startswith(FEATURE_PREFIX) or value.lower() not in ("supported", "enabled"):
+            continue
+        if name not in SUPPORTED:
+            raise UnsupportedFeatureError(
+                f"the table feature {name} cannot be turned on",
+                cause="Lakemend does not write tables with it",
+                remedy=f"leave {key} out",
+                feature=name,
+            )
+        found.add(name)
+    return frozenset(found)
 
 
-def declared(protocol: Protocol) -> frozenset[str]:
-    """Every feature the protocol allows, named or implied."""
-    if protocol.min_writer >= 7:
-        return frozenset(protocol.writer_features or ()) | frozenset(protocol.reader_features or ())
-    implied = {name for version, name in _IMPLIED if version <= protocol.min_writer}
-    return frozenset(implied | ({"columnMapping"} if protocol.min_reader == 2 else set()))
+def grown_protocol(base: Protocol | None, schema: Struct, properties: Mapping[str, str]) -> Protocol:
+    """The protocol for a definition on top of the base's; the base itself if that suffices."""
+    needed = needed_features(schema, properties)
+    if base is None:
+        grown = required(needed | _ALWAYS)
+    else:
+        have = features(base)
+        grown = upgraded(base, {name for name in needed if _PREVIEWS.get(name, name) not in have})
+    reader = min(whole(properties, "delta.minReaderVersion", 1), MAX_READER)
+    writer = min(whole(properties, "delta.minWriterVersion", 1), MAX_WRITER)
+    if reader <= grown.min_reader and writer <= grown.min_writer:
+        return grown
+    return _raised(grown, max(reader, grown.min_reader), max(writer, grown.min_writer))
 
 
-def upgraded_protocol(base: Protocol | None, schema: Struct, properties: Mapping[str, str]) -> Protocol:
-    """The base's protocol, grown by what the definition needs; the base itself if that is nothing."""
-    have = declared(base) if base is not None else frozenset({"appendOnly", "invariants"})
-    needed = {
-        name
-        for name in needed_features(schema, properties)
-        if name not in have and _SUPERSEDES.get(name, name) not in have
-    }
-    reader, writer = (base.min_reader, base.min_writer) if base is not None else (1, 2)
-    reader = max(reader, min(whole(properties, "delta.minReaderVersion", 1), 3))
-    writer = max(writer, min(whole(properties, "delta.minWriterVersion", 1), 7))
-    if base is not None and not needed and (reader, writer) == (base.min_reader, base.min_writer):
-        return base
-    if writer < 7 and reader < 3 and all(name in _WRITER_VERSION for name in needed):
-        writer = max([writer, *(_WRITER_VERSION[name] for name in needed)])
-        return Protocol(max(reader, 2 if "columnMapping" in needed else 1), writer)
-    every = have | needed
-    readers = sorted(name for name in every if name in READER_FEATURES)
-    if base is not None and base.reader_features:
-        readers = [*base.reader_features, *(name for name in readers if name not in base.reader_features)]
-    if reader < 3 and not readers:
-        return Protocol(reader, 7, None, tuple(sorted(every)))
-    return Protocol(3, 7, tuple(readers), tuple(sorted(every)))
+def _raised(protocol: Protocol, reader: int, writer: int) -> Protocol:
+    """The protocol at higher versions, features named where the versions ask for names."""
+    if reader < MAX_READER and writer < MAX_WRITER:
+        return Protocol(reader, writer)
+    every = features(protocol)
+    if reader < MAX_READER:
+        return Protocol(reader, MAX_WRITER, None, tuple(sorted(every)))
+    named = frozenset(protocol.reader_features or ()) | ({"columnMapping"} if protocol.min_reader == 2 else set())
+    return Protocol(MAX_READER, MAX_WRITER, tuple(sorted(named)), tuple(sorted(every)))

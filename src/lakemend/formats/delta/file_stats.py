@@ -186,7 +186,7 @@ def _sortable(text: Any) -> bool:
 
 
 def string_floor(text: Any) -> str | None:
-    return text[:PREFIX_LENGTH] if _sortable(text) else None
+    return str(text)[:PREFIX_LENGTH] if _sortable(text) else None
 
 
 def string_ceiling(text: Any) -> str | None:
@@ -200,7 +200,7 @@ def string_ceiling(text: Any) -> str | None:
         end += 1
     if end == len(text):
         return str(text)
-    return text[:end] + (_ASCII_END if text[end] < _ASCII_END else _UNICODE_END)
+    return str(text)[:end] + (_ASCII_END if text[end] < _ASCII_END else _UNICODE_END)
 
 
 def indexed_columns(metadata: Metadata) -> dict[Path, DataType]:

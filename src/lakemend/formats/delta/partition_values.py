@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakemend.errors import CorruptTableError
+from lakemend.errors import CorruptTableError, InvalidInputError
 from lakemend.schema import DataType, decimal_of, to_arrow
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -28,7 +28,6 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _HIVE_ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^" + "".join(map(chr, range(1, 0x20))))
 # What stays as it is in a URI path; the rest is percent-encoded as UTF-8.
 _URI_SAFE = "/!$&'()*+,;=:@-._~"
-_ZONE = re.compile(r"(Z|[+-]\d\d:?\d\d)$")
 
 
 def escape_hive(name: str) -> str:
@@ -71,13 +70,23 @@ def format_value(value: Any, type: DataType) -> str | None:
         text = moment.strftime("%H:%M:%S.%f")
         return f"{moment.date().isoformat()}T{text}Z" if type == "timestamp" else f"{moment.date().isoformat()} {text}"
     if type == "binary":
-        # Bytes as the characters U+0000 to U+00FF, escaped as \\uXXXX only by JSON itself.
-        return base64.b64decode(value).decode("utf-8", "surrogateescape") or None
+        return _format_binary(base64.b64decode(value))
     if type in ("float", "double"):
         return _format_float(value)
     if decimal_of(type):
         return format(Decimal(value), "f")
     return str(value) if value != "" else None
+
+
+def _format_binary(value: bytes) -> str | None:
+    try:
+        return value.decode() or None
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(
+            f"the binary partition value {value!r} cannot be written",
+            cause="the Delta log keeps partition values as UTF-8 text",
+            remedy="partition by a text form of the column, such as hex(…)",
+        ) from error
 
 
 def _format_float(value: Any) -> str:
@@ -144,7 +153,7 @@ def _parse_present(text: str, type: DataType) -> Any:
     if type == "timestamp_ntz":
         return parse_timestamp(text).replace(tzinfo=None)
     if type == "binary":
-        return text.encode("utf-8", "surrogateescape")
+        return text.encode()
     return text
 
 

@@ -1,0 +1,53 @@
+"""`alter`: ALTER TABLE, one version of metadata alone.
+
+The service calls this. Two of them at once are ordered by the log: the loser looks at the new
+definition and applies its changes to that, a bounded number of times.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from lakemend.brain.addresses import Address
+from lakemend.brain.commit import commit as make_version
+from lakemend.brain.load import answer_of
+from lakemend.errors import CommitConflictError, InvalidInputError
+from lakemend.formats.format import Change
+
+log = logging.getLogger(__name__)
+
+_ATTEMPTS = 5
+
+
+def alter(address: Address, request: Mapping[str, Any]) -> dict[str, Any]:
+    changes = list(request.get("changes") or ())
+    if any("kind" not in change for change in changes):
+        raise InvalidInputError("a change has no kind", remedy="see docs/architecture.md, alter changes")
+    opened = address.open()
+    for attempt in range(1, _ATTEMPTS + 1):
+        base = opened.latest()
+        base.require_writable()
+        metadata = opened.format.altered_metadata(base, changes)
+        if metadata == base.metadata:
+            break
+        parameters = {"changes": changes, **_shown(changes)}
+        try:
+            make_version(opened.table, base, Change("alter", parameters, metadata=metadata))
+            break
+        except CommitConflictError:
+            if attempt == _ATTEMPTS:
+                raise
+            log.info("another writer changed %s: altering it anew", opened.location)
+    return answer_of(address, opened, opened.latest())
+
+
+def _shown(changes: list[dict[str, Any]]) -> dict[str, Any]:
+    """What history tells of the changes."""
+    properties = {c["key"]: c.get("value") for c in changes if c["kind"] == "set_property"}
+    removed = [c["key"] for c in changes if c["kind"] == "remove_property"]
+    columns = [".".join(c["path"]) for c in changes if c.get("path")]
+    names = [c["name"] for c in changes if c["kind"] in ("add_check", "drop_check")]
+    shown = {"properties": properties or removed, "columns": columns, "name": names[0] if names else None}
+    return {key: value for key, value in shown.items() if value}

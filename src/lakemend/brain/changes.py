@@ -1,0 +1,207 @@
+"""A commit request of the wire becomes a `Change` on a base snapshot.
+
+`write.py` calls this. What leaves the table is decided here and nowhere else: files are named by
+the connector (row changes), by a predicate that must hold for every row of a file or for none, or by
+the partitions that new files lie in. Whatever cannot be decided is an error.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyroaring import BitMap64
+
+from lakemend.brain.masks import masked_positions
+from lakemend.brain.plan import file_urls, wire_values
+from lakemend.brain.predicates import ALWAYS_TRUE, Predicate, conjunction, partition_column
+from lakemend.brain.pruning import whole_files
+from lakemend.errors import InvalidInputError
+from lakemend.formats.format import FooterStats, Masked, Metadata, NewFile, PartitionField, Removed, Snapshot
+from lakemend.schema import find, from_wire
+from lakemend.storage import Store
+
+_ROW_LEVEL = ("rewrite", "delta")
+OPERATIONS = ("append", "overwrite", "overwrite_dynamic", "delete_where", *_ROW_LEVEL)
+
+
+def new_files(added: Sequence[Mapping[str, Any]], metadata: Metadata) -> list[NewFile]:
+    width = len(metadata.partitioning)
+    files = []
+    for entry in added:
+        partition = tuple(entry.get("partition") or ())
+        if len(partition) != width:
+            raise InvalidInputError(
+                f"the new file {entry['path']} has {len(partition)} partition values",
+                cause=f"the table is partitioned by {width} columns",
+                remedy="this is a defect of the caller; report it with the statement",
+            )
+        stats = tuple(FooterStats(tuple(s[0]), s[1], s[2], s[3]) for s in entry.get("stats") or ())
+        files.append(NewFile(entry["path"], entry["size"], entry["rows"], entry["modified"], partition, stats))
+    return files
+
+
+def operation_of(request: Mapping[str, Any]) -> str:
+    """The neutral name of the verb."""
+    operation, command = request.get("operation"), (request.get("command") or "").lower()
+    if operation not in OPERATIONS:
+        raise InvalidInputError(
+            f"there is no write operation {operation!r}", remedy=f"use one of: {', '.join(OPERATIONS)}"
+        )
+    if operation in _ROW_LEVEL and command in ("update", "delete", "merge"):
+        return command
+    if operation == "delete_where":
+        return "delete"
+    if operation == "overwrite" and conjunction(_predicates(request)) != ALWAYS_TRUE:
+        return "replace_where"
+    return "overwrite" if operation == "overwrite" else operation
+
+
+def _predicates(request: Mapping[str, Any]) -> list[Predicate]:
+    predicates = request.get("predicates")
+    if predicates is None:
+        raise InvalidInputError(
+            f"the {request.get('operation')} does not say what it replaces",
+            cause="without predicates it would take every row",
+            remedy="this is a defect of the caller; report it with the statement",
+        )
+    return list(predicates)
+
+
+def removed_files(request: Mapping[str, Any], base: Snapshot, added: Sequence[NewFile]) -> list[Removed]:
+    """The files that leave the table."""
+    operation = request["operation"]
+    if operation == "append":
+        return []
+    if operation in ("overwrite", "delete_where"):
+        predicates = _predicates(request)
+        if conjunction(predicates) == ALWAYS_TRUE:
+            return every_file(base)
+        rows = whole_files(base, predicates).to_pylist()
+    elif operation == "overwrite_dynamic":
+        rows = _rows_of_partitions(base, added)
+    else:
+        return [Removed(path, row) for path, row in _located(base, request.get("removed") or ())]
+    paths = base.files["path"]
+    return [Removed(paths[row].as_py(), row) for row in rows]
+
+
+def every_file(base: Snapshot) -> list[Removed]:
+    return [Removed(path, row) for row, path in enumerate(base.files["path"].to_pylist())]
+
+
+def masked_files(
+    request: Mapping[str, Any], base: Snapshot, store: Store
+) -> tuple[list[Masked], list[Removed], dict[str, int]]:
+    """Files with newly dead rows, files that have none left alive, and the newly dead rows of each."""
+    wanted: Mapping[str, str] = request.get("masked") or {}
+    masked, emptied, dead = [], [], {}
+    for (path, row), encoded in zip(_located(base, list(wanted)), wanted.values(), strict=True):
+        try:
+            positions = BitMap64.deserialize(base64.b64decode(encoded, validate=True))
+        except (binascii.Error, ValueError) as error:
+            raise InvalidInputError(
+                f"the dead rows of {path} cannot be read",
+                cause=str(error),
+                remedy="this is a defect of the caller; report it",
+            ) from error
+        if not positions:
+            continue
+        rows = base.files["rows"][row].as_py()
+        before = masked_positions(base.mask(row), store)
+        if (rows is not None and positions.max() >= rows) or positions & before:
+            raise InvalidInputError(
+                f"the dead rows of {path} do not fit the file",
+                cause=f"it has {rows} rows, {len(before)} of them dead already",
+                remedy="this is a defect of the caller; report it with the statement",
+                file=path,
+            )
+        dead[path] = len(positions)
+        if rows is not None and len(before) + len(positions) == rows:
+            emptied.append(Removed(path, row))
+        else:
+            masked.append(Masked(path, row, positions.serialize()))
+    return masked, emptied, dead
+
+
+def _located(base: Snapshot, urls: Sequence[str]) -> list[tuple[str, int]]:
+    """The log's path and the row of each absolute location."""
+    if not urls:
+        return []
+    rows = {url: row for row, url in enumerate(file_urls(base, base.files["path"]))}
+    paths = base.files["path"]
+    unknown = next((url for url in urls if url not in rows), None)
+    if unknown is not None:
+        raise InvalidInputError(
+            f"{unknown} is not a file of version {base.version}",
+            cause="the statement was planned on another version",
+            remedy="run the statement again",
+            file=unknown,
+        )
+    return [(paths[rows[url]].as_py(), rows[url]) for url in urls]
+
+
+def _comparable_partitions(base: Snapshot) -> list[tuple[Any, ...]]:
+    names = [field.name for field in base.metadata.partitioning]
+    types = _types(base.metadata)
+    columns = [
+        [_comparable(value, type) for value in wire_values(partition_column(base.files, name))]
+        for name, type in zip(names, types, strict=True)
+    ]
+    return list(zip(*columns, strict=True))
+
+
+def _types(metadata: Metadata) -> list[Any]:
+    return [(find(metadata.schema, field.source) or {"type": "string"})["type"] for field in metadata.partitioning]
+
+
+def _comparable(value: Any, type: Any) -> Any:
+    # Decimals of different scale and both zeros are one value; NaN travels as text and equals itself.
+    return from_wire(value, type) if isinstance(type, str) and type.startswith("decimal") else value
+
+
+def _rows_of_partitions(base: Snapshot, added: Sequence[NewFile]) -> list[int]:
+    if not base.metadata.partitioning:
+        return list(range(base.files.num_rows)) if added else []
+    types = _types(base.metadata)
+    wanted = {tuple(_comparable(v, t) for v, t in zip(f.partition, types, strict=True)) for f in added}
+    return [row for row, values in enumerate(_comparable_partitions(base)) if values in wanted]
+
+
+def read_predicate(request: Mapping[str, Any], metadata: Metadata, added: Sequence[NewFile]) -> Predicate | None:
+    """What the statement looked at, for the conflict rules: rows it replaces count as read."""
+    operation, read = request["operation"], request.get("read_predicates")
+    replaced: Predicate | None = None
+    if operation in ("overwrite", "delete_where"):
+        replaced = conjunction(_predicates(request))
+    elif operation == "overwrite_dynamic":
+        replaced = _partitions_predicate(metadata, added)
+    elif operation in _ROW_LEVEL and read is None:
+        return ALWAYS_TRUE
+    if read is None:
+        return replaced
+    seen = conjunction(read)
+    if replaced is None or seen == replaced:
+        return seen
+    return ALWAYS_TRUE if ALWAYS_TRUE in (seen, replaced) else {"op": "OR", "args": [replaced, seen]}
+
+
+def _partitions_predicate(metadata: Metadata, added: Sequence[NewFile]) -> Predicate:
+    fields, types = metadata.partitioning, _types(metadata)
+    if not fields or any(field.transform != "identity" for field in fields):
+        return ALWAYS_TRUE
+    # Sorted, so that two writers of the same partitions have the same predicate.
+    partitions = sorted({file.partition for file in added}, key=repr)
+    choices = [_equals(fields, types, values) for values in partitions]
+    return choices[0] if len(choices) == 1 else {"op": "OR", "args": choices}
+
+
+def _equals(fields: Sequence[PartitionField], types: Sequence[Any], values: Sequence[Any]) -> Predicate:
+    return conjunction(
+        [
+            {"op": "<=>", "args": [{"col": list(field.source)}, {"lit": value, "type": type}]}
+            for field, type, value in zip(fields, types, values, strict=True)
+        ]
+    )

@@ -1,0 +1,232 @@
+"""A change becomes a version: try, look at who was faster, rebase, try again.
+
+The brain's `commit` and `alter` calls and the maintenance commands call `commit`; it hands on to the
+format's `try_commit`, which makes exactly the next version or says that it is taken. The rules
+stand in `brain/conflicts.py`. An outcome that could not be learned (`CommitUnknownError`) is passed
+on as it is: never retried, never cleaned up.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from lakemend.brain import predicates
+from lakemend.brain.conflicts import Conflict, MayMatch, StatsLookup, find_first_conflict
+from lakemend.brain.masks import masked_positions
+from lakemend.errors import CommitConflictError, InvalidInputError
+from lakemend.formats.format import Change, Committed, Masked, Removed, Snapshot, Table, VersionTaken
+
+log = logging.getLogger(__name__)
+
+DEFAULT_ATTEMPTS = 50
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """`version` holds the change. `skipped`: an earlier run of the same transaction had done it already, and
+    the files of this change belong to no version. `base` is the snapshot the change was finally made on."""
+
+    version: int
+    attempts: int
+    base: Snapshot | None
+    skipped: bool = False
+
+
+def commit(
+    table: Table,
+    base: Snapshot | None,
+    change: Change,
+    *,
+    attempts: int = DEFAULT_ATTEMPTS,
+    may_match: MayMatch | None = None,
+) -> CommitResult:
+    """Makes a version of the change on top of whatever landed since `base`, or raises CommitConflictError.
+
+    `base` None creates the table. Paths of removed and masked files are the base's; their rows are
+    looked up again on every attempt.
+    """
+    if base is not None:
+        base.require_writable()
+        _check_paths(base, change)
+        if _done_before(base, change):
+            return CommitResult(base.version, 0, base, skipped=True)
+    for attempt in range(1, attempts + 1):
+        try:
+            version = table.try_commit(base, change)
+        except VersionTaken:
+            base, change = _after_winners(table, base, change, may_match)
+            if _done_before(base, change):
+                return CommitResult(base.version, attempt, base, skipped=True)
+            _pause(attempt)
+            continue
+        if attempt > 1:
+            log.info(
+                "%s landed as version %d after %d attempts: %s", change.operation, version, attempt, table.store.url
+            )
+        return CommitResult(version, attempt, base)
+    raise CommitConflictError(
+        f"{change.operation} could not be committed to {table.store.url}",
+        cause=f"other writers took the next version {attempts} times in a row, though none of them conflicts",
+        remedy="nothing was changed: try again when fewer writers are busy, or raise the number of attempts",
+        operation=change.operation,
+        attempts=attempts,
+        version=base.version if base is not None else 0,
+    )
+
+
+def _done_before(base: Snapshot, change: Change) -> bool:
+    if change.transaction is None:
+        return False
+    app_id, version = change.transaction
+    recorded = base.transaction(app_id)
+    if recorded is None or recorded < version:
+        return False
+    log.info("transaction %d of %r was recorded already (%d): nothing is written", version, app_id, recorded)
+    return True
+
+
+def _check_paths(base: Snapshot, change: Change) -> None:
+    """Raises unless every file the change takes rows from is where the change says, and named once."""
+    entries: list[Removed | Masked] = [*change.removed, *change.masked]
+    touched = [entry.path for entry in entries]
+    if len(set(touched)) != len(touched):
+        raise InvalidInputError(
+            "a file is removed or masked twice in one change",
+            remedy="name each file once",
+            operation=change.operation,
+        )
+    rows = _rows(base, touched)
+    for entry in entries:
+        if rows.get(entry.path) != entry.row:
+            raise InvalidInputError(
+                f"{entry.path} is not file {entry.row} of version {base.version}",
+                cause="the change was planned on another snapshot",
+                remedy="plan it on the snapshot it is committed against",
+                file=entry.path,
+            )
+
+
+def _after_winners(
+    table: Table, base: Snapshot | None, change: Change, may_match: MayMatch | None
+) -> tuple[Snapshot, Change]:
+    """The newest snapshot and the change rebased onto it; raises if a winner conflicts."""
+    if base is None:
+        raise CommitConflictError(
+            f"the table {table.store.url} was created by another writer",
+            cause="it did not exist when this statement began",
+            remedy="nothing was changed: try again, and the statement works on the table there is now",
+            operation=change.operation,
+            version=0,
+        )
+    head = table.latest()
+    winners = [winner for winner in table.changes_since(base.version) if winner.version <= head.version]
+    if head.version <= base.version:
+        # A listing that lags behind the log: the version is taken all the same.
+        return base, change
+    if (repeat := _done_by_winner(change, winners)) is not None:
+        log.info("version %d recorded the same transaction first", repeat)
+        return head, change
+    conflict = find_first_conflict(change, base, winners, may_match or _by_predicate(base))
+    if conflict is not None:
+        raise conflict_error(table, base, change, conflict)
+    return head, _rebased(table, base, head, change, winners)
+
+
+def _done_by_winner(change: Change, winners: Sequence[Committed]) -> int | None:
+    if change.transaction is None:
+        return None
+    app_id, version = change.transaction
+    return next((w.version for w in winners if w.transactions.get(app_id, version - 1) >= version), None)
+
+
+def _by_predicate(base: Snapshot) -> MayMatch:
+    # Winners that changed the metadata conflict before a predicate is asked for: the base's still holds.
+    def may_match(predicate: dict[str, Any], files: pa.Table, stats: StatsLookup) -> pa.BooleanArray:
+        return predicates.may_match(predicate, predicates.FileColumns(base.metadata, files, stats))
+
+    return may_match
+
+
+def _rows(snapshot: Snapshot, paths: Sequence[str]) -> dict[str, int | None]:
+    if not paths:
+        return {}
+    found = pc.index_in(pa.array(paths, pa.string()), value_set=snapshot.files["path"].combine_chunks())
+    return dict(zip(paths, found.to_pylist(), strict=True))
+
+
+def _rebased(table: Table, base: Snapshot, head: Snapshot, change: Change, winners: Sequence[Committed]) -> Change:
+    """The change with the rows of its files in `head`; raises where a winner masked one of the same rows."""
+    rows = _rows(head, [*(entry.path for entry in change.removed), *(entry.path for entry in change.masked)])
+    for path, row in rows.items():
+        if row is None:
+            gone = Conflict(
+                head.version, head.timestamp, "unknown", "file", "no longer has a file this statement changes", path
+            )
+            raise conflict_error(table, base, change, gone)
+    remasked = {path: winner for winner in winners for path in winner.masked}
+    masked = []
+    for entry in change.masked:
+        row = rows[entry.path]
+        assert row is not None
+        if entry.path in remasked:
+            _check_rows(table, base, head, change, entry, row, remasked[entry.path])
+        masked.append(Masked(entry.path, row, entry.positions))
+    removed = [Removed(entry.path, row) for entry in change.removed if (row := rows[entry.path]) is not None]
+    return replace(change, removed=removed, masked=masked)
+
+
+def _check_rows(
+    table: Table, base: Snapshot, head: Snapshot, change: Change, entry: Masked, row: int, winner: Committed
+) -> None:
+    """Rows dead in `head` and alive in `base` must be others than the change masks."""
+    after, before = masked_positions(head.mask(row), table.store), masked_positions(base.mask(entry.row), table.store)
+    both = (after - before) & BitMap64.deserialize(entry.positions)
+    if both:
+        reason = f"changed {len(both)} of the rows this statement changes, such as row {both[0]}"
+    elif before - after:
+        reason = "brought rows back to life in a file this statement changes"
+    else:
+        return
+    clash = Conflict(winner.version, winner.timestamp, winner.operation, "row", reason, entry.path)
+    raise conflict_error(table, base, change, clash)
+
+
+def conflict_error(table: Table, base: Snapshot, change: Change, conflict: Conflict) -> CommitConflictError:
+    at = datetime.fromtimestamp(conflict.timestamp / 1000, UTC).isoformat(timespec="milliseconds")
+    subject = f" ({conflict.file})" if conflict.file else ""
+    return CommitConflictError(
+        f"{change.operation} on version {base.version} of {table.store.url} conflicts with version {conflict.version}",
+        cause=f"{conflict.operation} at {at} {conflict.reason}{subject}",
+        remedy=_REMEDIES.get(conflict.rule, _RETRY),
+        operation=change.operation,
+        base_version=base.version,
+        version=conflict.version,
+        winner=conflict.operation,
+        timestamp=conflict.timestamp,
+        rule=conflict.rule,
+        file=conflict.file,
+        predicate=conflict.predicate,
+    )
+
+
+_RETRY = "nothing was changed: run the statement again, and it works on the newest version"
+_REMEDIES = {
+    "match": f"{_RETRY}; a narrower condition, or isolation level snapshot, conflicts less often",
+    "read-gone": f"{_RETRY}; a narrower condition, or isolation level snapshot, conflicts less often",
+    "transaction": "nothing was changed: let only one writer at a time use this transaction application id",
+}
+
+
+def _pause(attempt: int) -> None:
+    time.sleep(random.uniform(0, min(_FIRST_PAUSE * 2 ** min(attempt, 10), _LONGEST_PAUSE)))

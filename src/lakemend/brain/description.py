@@ -1,0 +1,115 @@
+"""A table as the connector is told about it: *table* in docs/architecture.md.
+
+`load`, `stage` and `alter` answer with it. Field metadata keeps what Spark understands and drops
+what only the format knows; generated columns become checks, so that every writer proves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lakemend.brain.addresses import Address
+from lakemend.brain.names import quoted
+from lakemend.formats.format import Format, Metadata, PartitionField
+from lakemend.schema import Struct
+from lakemend.storage import for_spark
+
+_GENERATION = "GENERATION_EXPRESSION"  # Spark's key
+
+
+def table_answer(
+    address: Address,
+    location: str,
+    format: Format,
+    metadata: Metadata,
+    version: int | None,
+    capabilities: frozenset[str] = frozenset(),
+    staged: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    schema = visible(metadata.schema, format.name)
+    answer: dict[str, Any] = {
+        "table": address.identity,
+        "name": address.shown,
+        "location": for_spark(location),
+        "format": format.name,
+        "version": None if version is None else str(version),
+        "schema": schema,
+        "physical": metadata.physical,
+        "by_id": metadata.by_id,
+        "partitioning": [partition_answer(field) for field in metadata.partitioning],
+        "properties": metadata.properties,
+        "comment": metadata.comment,
+        "checks": {**metadata.checks, **generated_checks(schema)},
+        "capabilities": sorted(capabilities),
+        "table_id": metadata.id,
+        "write": format.write_settings(metadata),
+    }
+    if staged is not None:
+        answer["staged"] = staged
+    return answer
+
+
+def partition_answer(field: PartitionField) -> dict[str, Any]:
+    return {"name": field.name, "source": list(field.source), "transform": field.transform}
+
+
+def generated_checks(schema: Struct) -> dict[str, str]:
+    """A generated column must equal its expression, nulls included."""
+    return {
+        f"generated column {name}": f"{quoted(name)} <=> ({expression})"
+        for name, expression in generated_columns(schema)
+    }
+
+
+def generated_columns(schema: Struct) -> Iterator[tuple[str, str]]:
+    for field in schema["fields"]:
+        expression = (field.get("metadata") or {}).get(_GENERATION)
+        if expression:
+            yield field["name"], expression
+
+
+def visible(type: Any, format_name: str) -> Any:
+    """The schema with the metadata of its fields, at any depth, as Spark knows it."""
+    if not isinstance(type, dict):
+        return type
+    copy = dict(type)
+    if copy.get("type") == "struct":
+        copy["fields"] = [
+            {**field, "type": visible(field["type"], format_name), "metadata": _visible_metadata(field, format_name)}
+            for field in copy["fields"]
+        ]
+    for part in ("elementType", "keyType", "valueType"):
+        if part in copy:
+            copy[part] = visible(copy[part], format_name)
+    return copy
+
+
+def _visible_metadata(field: dict[str, Any], format_name: str) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    for key, value in (field.get("metadata") or {}).items():
+        if key == f"{format_name}.generationExpression":
+            kept[_GENERATION] = value
+        elif not key.startswith((f"{format_name}.", "parquet.")):
+            kept[key] = value
+    return kept
+
+
+def as_json(metadata: Metadata) -> dict[str, Any]:
+    """Metadata in a form that survives a trip through the connector."""
+    return {
+        "schema": metadata.schema,
+        "physical": metadata.physical,
+        "partitioning": [partition_answer(field) for field in metadata.partitioning],
+        "properties": metadata.properties,
+        "comment": metadata.comment,
+        "checks": metadata.checks,
+        "by_id": metadata.by_id,
+        "id": metadata.id,
+        "created": metadata.created,
+    }
+
+
+def from_json(value: dict[str, Any]) -> Metadata:
+    fields = tuple(PartitionField(p["name"], tuple(p["source"]), p["transform"]) for p in value["partitioning"])
+    return Metadata(**{**value, "partitioning": fields})

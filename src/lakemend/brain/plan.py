@@ -1,0 +1,109 @@
+"""`plan`: the files a scan reads, as the connector takes them (*files* in docs/architecture.md).
+
+The service calls this for every scan. Tables of 100,000 files are common, so values are turned into
+their wire form a column at a time, and only masked files are looked at one by one.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakemend.brain.predicates import Predicate, partition_column, spark_spelling
+from lakemend.brain.pruning import kept_rows
+from lakemend.formats.format import Mask, Snapshot
+from lakemend.schema import to_wire
+from lakemend.storage import for_spark
+
+
+def plan(
+    snapshot: Snapshot, predicates: Sequence[Predicate], stats_columns: Sequence[Sequence[str]] | None = None
+) -> dict[str, Any]:
+    rows = kept_rows(snapshot, predicates)
+    files = snapshot.files
+    every = len(rows) == files.num_rows
+    kept = files if every else files.take(rows)
+    urls = file_urls(snapshot, kept["path"])
+    names = [field.name for field in snapshot.metadata.partitioning]
+    partitions: list[Any] = [[]] * len(urls)
+    if names:
+        partitions = [list(v) for v in zip(*(wire_values(partition_column(kept, n)) for n in names), strict=True)]
+    masks: list[Any] = [None] * len(urls)
+    for index in pc.indices_nonzero(pc.greater(kept["masked"], 0)).to_pylist():
+        mask = snapshot.mask(index if every else rows[index].as_py())
+        masks[index] = mask and mask_answer(mask)
+    stats = _statistics(snapshot, None if every else rows, stats_columns, len(urls))
+    keys = ("path", "size", "rows", "modified", "partition", "mask", "stats")
+    columns = (
+        urls,
+        kept["size"].to_pylist(),
+        kept["rows"].to_pylist(),
+        kept["modified"].to_pylist(),
+        partitions,
+        masks,
+        stats,
+    )
+    return {
+        "version": str(snapshot.version),
+        "total_files": files.num_rows,
+        "total_rows": live_rows(files),
+        "files": [dict(zip(keys, values, strict=False)) for values in zip(*columns, strict=True)],
+    }
+
+
+def file_urls(snapshot: Snapshot, paths: pa.ChunkedArray) -> list[str]:
+    """Each file's absolute location in Spark's spelling."""
+    url = snapshot.url
+    return [spark_spelling(url(path)) for path in paths.to_pylist()]
+
+
+def live_rows(files: pa.Table) -> int | None:
+    """Rows that are not masked; None if a file does not tell how many it holds."""
+    if files["rows"].null_count:
+        return None
+    return int(pc.sum(files["rows"]).as_py() or 0) - int(pc.sum(files["masked"]).as_py() or 0)
+
+
+def wire_values(values: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """`schema.to_wire` for a whole column."""
+    kind = values.type
+    if pa.types.is_date32(kind):
+        return values.cast(pa.int32()).to_pylist()  # type: ignore[no-any-return]
+    if pa.types.is_timestamp(kind):
+        return values.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
+    if pa.types.is_floating(kind) and not pc.all(pc.is_finite(values)).as_py():
+        return [to_wire(value) for value in values.to_pylist()]
+    if pa.types.is_decimal(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return [to_wire(value) for value in values.to_pylist()]
+    return values.to_pylist()  # type: ignore[no-any-return]
+
+
+def mask_answer(mask: Mask) -> dict[str, Any]:
+    if mask.blob is not None:
+        return {"cardinality": mask.cardinality, "inline": base64.b64encode(mask.blob).decode()}
+    return {
+        "cardinality": mask.cardinality,
+        "path": for_spark(mask.url or ""),
+        "offset": mask.offset,
+        "length": mask.length,
+    }
+
+
+def _statistics(
+    snapshot: Snapshot, rows: pa.Array | None, columns: Sequence[Sequence[str]] | None, count: int
+) -> list[Any]:
+    if not columns:
+        return [None] * count
+    answers = []
+    for path in columns:
+        stats = snapshot.stats(tuple(path)) if snapshot.files.num_rows else None
+        if stats is None:
+            answers.append([[None, None, None, False]] * count)
+            continue
+        parts = [p if rows is None else p.take(rows) for p in (stats.min, stats.max, stats.nulls, stats.exact)]
+        answers.append([list(v) for v in zip(*(wire_values(p) for p in parts), strict=True)])
+    return [list(entry) for entry in zip(*answers, strict=True)]

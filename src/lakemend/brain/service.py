@@ -1,0 +1,204 @@
+"""The brain: everything the connector asks, through one method that takes and gives JSON.
+
+The session registers a `Brain` with the JVM; the connector calls `call`, Python calls `ask`, both
+with the operations of docs/architecture.md. Nothing is thrown across the wire: an error is an answer.
+Calls come from many threads at once; a Brain keeps no state per thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from lakemend.brain import alter, inspect, load, write
+from lakemend.brain.addresses import Address, address_of, catalog_of
+from lakemend.brain.known_formats import known_formats
+from lakemend.brain.plan import plan
+from lakemend.brain.predicates import conjunction, evaluate, of_snapshot
+from lakemend.brain.tables import Tables, version_number
+from lakemend.errors import InvalidInputError, LakemendError
+from lakemend.formats.format import Format
+from lakemend.report import Report
+
+log = logging.getLogger(__name__)
+
+_INLINE = 64 * 1024  # a larger answer travels as a file
+_REPORTS = 1000  # reports nobody has fetched
+
+
+class Brain:
+    """`catalogs` maps a catalog's name to its warehouse."""
+
+    def __init__(self, catalogs: Mapping[str, str] | None = None, formats: dict[str, Format] | None = None) -> None:
+        self.catalogs: dict[str, str] = dict(catalogs or {})
+        self.tables = Tables(formats if formats is not None else known_formats())
+        self._reports: OrderedDict[str, Report] = OrderedDict()
+        self._lock = threading.Lock()
+        self._operations: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            "load": lambda r: load.load(self._address(r), r),
+            "plan": self._plan,
+            "deletable": self._deletable,
+            "stage": lambda r: load.stage(self._address(r), r),
+            "commit": self._commit,
+            "abort": self._abort,
+            "alter": lambda r: alter.alter(self._address(r), r),
+            "catalog": self._catalog,
+        }
+
+    # ---- the wire
+
+    def call(self, op: str, payload: str) -> str:
+        """One request of the connector. Never raises."""
+        try:
+            answer = orjson.dumps(self.ask(op, orjson.loads(payload)), option=orjson.OPT_NON_STR_KEYS)
+            return answer.decode() if len(answer) <= _INLINE else _as_file(answer)
+        except LakemendError as error:
+            log.info("%s failed: %s", op, error)
+            return _error(error)
+        except Exception as error:
+            log.exception("%s failed unexpectedly", op)
+            unexpected = LakemendError(
+                f"{op} failed unexpectedly: {type(error).__name__}: {error}",
+                cause="this is a defect of Lakemend, or a storage it does not know how to read",
+                remedy="report it with the traceback in the log of the Python process",
+                type=type(error).__name__,
+            )
+            return _error(unexpected)
+
+    def ask(self, op: str, request: dict[str, Any]) -> dict[str, Any]:
+        """The same from Python: an answer, or the typed error."""
+        operation = self._operations.get(op)
+        if operation is None:
+            raise InvalidInputError(
+                f"the brain has no operation {op!r}",
+                cause=f"it has: {', '.join(self._operations)}",
+                remedy="the connector and the Python package are of different versions: install them together",
+            )
+        if not isinstance(request, dict):
+            raise InvalidInputError(f"the request of {op} is not an object", remedy="send a JSON object")
+        return operation(request)
+
+    def pop_report(self, request: str) -> Report | None:
+        """The report of the commit made under a request id, once."""
+        with self._lock:
+            return self._reports.pop(request, None)
+
+    # ---- what Python asks without the wire
+
+    def history(self, identity: Mapping[str, Any], limit: int | None = None) -> list[dict[str, Any]]:
+        opened, _ = load.look_up(self.address(identity), {})
+        return inspect.history(opened, limit)
+
+    def files(self, identity: Mapping[str, Any], version: int | None = None) -> pa.Table:
+        _, snapshot = load.look_up(self.address(identity), {"version": version})
+        return inspect.files(snapshot)
+
+    def detail(self, identity: Mapping[str, Any], version: int | None = None) -> dict[str, Any]:
+        address = self.address(identity)
+        opened, snapshot = load.look_up(address, {"version": version})
+        return inspect.detail(opened, snapshot, address.shown)
+
+    def address(self, identity: Mapping[str, Any] | None) -> Address:
+        return address_of(identity, self.tables, self.catalogs)
+
+    # ---- operations
+
+    def _address(self, request: Mapping[str, Any]) -> Address:
+        return self.address(request.get("table"))
+
+    def _plan(self, request: dict[str, Any]) -> dict[str, Any]:
+        opened = self._address(request).open()
+        version = request.get("version")
+        snapshot = opened.latest() if version is None else opened.pinned(version_number(version))
+        return plan(snapshot, request.get("predicates") or [], request.get("stats_columns"))
+
+    def _deletable(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Whether the predicates hold for every row or for none of each file."""
+        opened = self._address(request).open()
+        snapshot = opened.pinned(version_number(request["version"]))
+        answers = evaluate(conjunction(request.get("predicates") or []), of_snapshot(snapshot))
+        return {"deletable": answers.null_count == 0}
+
+    def _commit(self, request: dict[str, Any]) -> dict[str, Any]:
+        report = write.commit(self._address(request), request)
+        if request.get("request"):
+            with self._lock:
+                self._reports[request["request"]] = report
+                while len(self._reports) > _REPORTS:
+                    self._reports.popitem(last=False)
+        return {"version": None if report.version is None else str(report.version), "report": report.to_dict()}
+
+    def _abort(self, request: dict[str, Any]) -> dict[str, Any]:
+        write.abort(self._address(request), request)
+        return {}
+
+    def _catalog(self, request: dict[str, Any]) -> dict[str, Any]:
+        action = request.get("action")
+        if action in ("table_exists", "drop_table", "rename_table"):
+            return self._table_action(action, request)
+        catalog = catalog_of(request, self.tables, self.catalogs)
+        namespace = list(request.get("namespace") or ())
+        if action == "list_tables":
+            return {"tables": catalog.list_tables(namespace)}
+        if action == "list_namespaces":
+            return {"namespaces": catalog.list_namespaces(namespace)}
+        if action == "namespace":
+            return {"properties": catalog.namespace_properties(namespace)}
+        if action == "create_namespace":
+            catalog.create_namespace(namespace, dict(request.get("properties") or {}))
+            return {}
+        if action == "alter_namespace":
+            catalog.alter_namespace(namespace, dict(request.get("properties") or {}))
+            return {}
+        if action == "drop_namespace":
+            return {"dropped": catalog.drop_namespace(namespace, bool(request.get("cascade")))}
+        raise InvalidInputError(f"the catalog has no action {action!r}", remedy="see docs/architecture.md, catalog")
+
+    def _table_action(self, action: str, request: dict[str, Any]) -> dict[str, Any]:
+        address = self.address(request.get("table") or request)
+        if action == "table_exists":
+            return {"exists": address.find() is not None}
+        if address.catalog is None:
+            raise InvalidInputError(
+                f"{address.shown} cannot be dropped or renamed",
+                cause="a table by path is in no catalog, and its directory is not Lakemend's to move or delete",
+                remedy="move or delete the directory yourself",
+            )
+        if action == "drop_table":
+            return {"dropped": address.catalog.drop_table(address.namespace, address.name)}
+        to = self._renamed(address, request.get("to"))
+        address.catalog.rename_table((address.namespace, address.name), (to.namespace, to.name))
+        return {}
+
+    def _renamed(self, address: Address, to: Any) -> Address:
+        if isinstance(to, str):
+            to = {**address.identity, "name": to}
+        elif isinstance(to, list):
+            to = {**address.identity, "namespace": to[:-1], "name": to[-1]}
+        target = self.address(to)
+        if target.catalog is None or address.catalog is None or target.catalog.warehouse != address.catalog.warehouse:
+            raise InvalidInputError(
+                f"{address.shown} cannot be renamed to {target.shown}",
+                cause="they are in different catalogs",
+                remedy="create a new table with CREATE TABLE … AS SELECT",
+            )
+        return target
+
+
+def _error(error: LakemendError) -> str:
+    return orjson.dumps({"error": error.to_payload()}, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def _as_file(answer: bytes) -> str:
+    handle, path = tempfile.mkstemp(prefix="lakemend-", suffix=".json")
+    with os.fdopen(handle, "wb") as file:
+        file.write(answer)
+    return orjson.dumps({"file": path}).decode()

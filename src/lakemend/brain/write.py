@@ -1,0 +1,380 @@
+"""`commit` and `abort`: what a finished write does to its table, in one version.
+
+The service calls these with the connector's requests; `changes.py` says which files leave, and
+`commit.py` makes the version or raises. The `Report` of the write is built here. A token names every
+write in the log, so that `abort`, which Spark also calls after a commit that failed, deletes files
+only where the log proves that no version holds them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakemend.brain import changes
+from lakemend.brain.addresses import Address
+from lakemend.brain.commit import CommitResult
+from lakemend.brain.commit import commit as make_version
+from lakemend.brain.description import from_json
+from lakemend.brain.evolution import merged_changes
+from lakemend.brain.known_formats import format_named
+from lakemend.brain.plan import live_rows
+from lakemend.brain.predicate_text import to_sql
+from lakemend.brain.predicates import Predicate, conjunction
+from lakemend.brain.pruning import kept_rows
+from lakemend.brain.tables import OpenTable, version_number
+from lakemend.errors import CommitConflictError, InvalidInputError, UnsupportedFeatureError
+from lakemend.formats.format import Change, Masked, Metadata, Removed, Snapshot
+from lakemend.report import Report
+from lakemend.storage import local_path, open_store
+
+log = logging.getLogger(__name__)
+
+_COUNTS = {
+    "inserted": ("numInserted", "numInsertedRows", "numTargetRowsInserted"),
+    "updated": ("numUpdated", "numUpdatedRows", "numTargetRowsUpdated"),
+    "deleted": ("numDeleted", "numDeletedRows", "numTargetRowsDeleted"),
+    "copied": ("numCopied", "numCopiedRows", "numTargetRowsCopied"),
+}
+_TRUE = ("true", "1", "yes", "on")
+
+
+@dataclass(frozen=True)
+class Target:
+    """The table a write goes to and the snapshot it was planned on (None: the write creates the table)."""
+
+    opened: OpenTable
+    base: Snapshot | None
+    metadata: Metadata | None  # the definition the write brings, if it changes
+    replaces: bool = False
+    pointer: bool = False
+
+
+class Options:
+    """Write options, whose names Spark compares without case."""
+
+    def __init__(self, options: Mapping[str, Any] | None) -> None:
+        self._options = {key.lower(): value for key, value in (options or {}).items()}
+
+    def get(self, name: str) -> str | None:
+        value = self._options.get(name.lower())
+        return None if value is None else str(value)
+
+    def flag(self, name: str) -> bool:
+        return (self.get(name) or "").strip().lower() in _TRUE
+
+    @property
+    def transaction(self) -> tuple[str, int] | None:
+        app_id, version = self.get("txnAppId"), self.get("txnVersion")
+        if app_id is None and version is None:
+            return None
+        try:
+            number = int(version or "")
+        except ValueError:
+            number = -1
+        if not app_id or number < 0:
+            raise InvalidInputError(
+                f"the transaction {app_id!r} {version!r} is not complete",
+                cause="an idempotent write needs txnAppId and txnVersion, a whole number",
+                remedy="set both options, or neither",
+            )
+        return app_id, number
+
+
+def commit(address: Address, request: Mapping[str, Any]) -> Report:
+    started = time.perf_counter()
+    operation = changes.operation_of(request)
+    options = Options(request.get("options"))
+    target = _target(address, request, options)
+    if (request.get("staged") or {}).get("kind") == "adopt":
+        return _adopt(address, target, request)
+    change, dead = _change(target, request, operation, options)
+    report = _report(address, target, change, dead, request)
+    if not _does_something(change):
+        return replace(report, total=None if target.base is None else live_rows(target.base.files))
+    result = make_version(target.opened.table, target.base, change)
+    if result.skipped:
+        # The earlier run of this transaction holds the rows; these files belong to no version.
+        target.opened.table.store.delete([file.path for file in change.added])
+        return Report(report.operation, report.table, None, attempts=result.attempts)
+    if target.base is None:
+        address.tables.forget(target.opened.location)
+        address.tables.remember(target.opened)
+    if target.pointer and address.catalog:
+        address.catalog.point(address.namespace, address.name, target.opened.location)
+    seconds = {"commit": time.perf_counter() - started}
+    total = _total(target, result, report)
+    log.info("%s committed version %d of %s", operation, result.version, target.opened.location)
+    return replace(report, version=result.version, attempts=result.attempts, seconds=seconds, total=total)
+
+
+def _target(address: Address, request: Mapping[str, Any], options: Options) -> Target:
+    staged = request.get("staged")
+    if staged:
+        return _staged_target(address, staged)
+    if request.get("version") is None:
+        return _created_target(address, request)
+    opened = address.open()
+    base = opened.pinned(version_number(request["version"]))
+    _require_same_table(opened, base)
+    return Target(opened, base, _evolved(opened, base, request, options))
+
+
+def _staged_target(address: Address, staged: Mapping[str, Any]) -> Target:
+    metadata = from_json(staged["metadata"])
+    if staged["base"] is not None:
+        opened = address.tables.open(staged["location"])
+        base = opened.pinned(staged["base"])
+        _require_same_table(opened, base)
+        return Target(opened, base, metadata, replaces=staged["kind"] == "replace", pointer=staged["pointer"])
+    format = address.tables.formats[staged["format"]]
+    opened = OpenTable(format, format.open(open_store(staged["location"])), staged["location"])
+    return Target(opened, None, metadata, pointer=staged["pointer"])
+
+
+def _created_target(address: Address, request: Mapping[str, Any]) -> Target:
+    """The first write to a path makes the table."""
+    location = address.location
+    if address.tables.find(location) is not None:
+        raise CommitConflictError(
+            f"the table {location} was created by another writer",
+            cause="it did not exist when this statement began",
+            remedy="nothing was changed: run the statement again",
+            operation=request.get("operation"),
+            version=0,
+        )
+    if not request.get("schema", {}).get("fields"):
+        raise InvalidInputError(
+            f"{address.shown} cannot be created",
+            cause="the write names no columns",
+            remedy="write a frame with columns",
+        )
+    format = format_named(address.tables.formats, request.get("format"))
+    keys = ("schema", "partitioning", "properties", "comment", "checks")
+    metadata = format.new_metadata({key: request.get(key) for key in keys if request.get(key) is not None}, None)
+    return Target(OpenTable(format, format.open(open_store(location)), location), None, metadata)
+
+
+def _require_same_table(opened: OpenTable, base: Snapshot) -> None:
+    """A base of a table that was dropped and made anew meanwhile must never be built upon."""
+    head = opened.latest()
+    if head.version < base.version or (head.version == base.version and head.metadata.id != base.metadata.id):
+        raise CommitConflictError(
+            f"the table {opened.location} was dropped and created again while the statement ran",
+            cause=f"version {base.version} of table {base.metadata.id} is gone; there is version {head.version} "
+            f"of table {head.metadata.id}",
+            remedy="nothing was changed: run the statement again",
+            version=head.version,
+        )
+
+
+def _evolved(opened: OpenTable, base: Snapshot, request: Mapping[str, Any], options: Options) -> Metadata | None:
+    """The definition after schema evolution asked for with the write itself."""
+    schema = request.get("schema")
+    if request.get("schema_changes"):
+        metadata = opened.format.altered_metadata(base, request["schema_changes"])
+    elif schema and options.flag("overwriteSchema") and request["operation"] == "overwrite":
+        if conjunction(request.get("predicates") or []) != {"op": "ALWAYS_TRUE"}:
+            raise InvalidInputError(
+                "overwriteSchema needs every row to be replaced",
+                cause="rows outside the predicate would keep the old columns",
+                remedy="leave overwriteSchema out, or overwrite the whole table",
+            )
+        kept = {"properties": base.metadata.properties, "comment": base.metadata.comment}
+        metadata = opened.format.new_metadata(
+            {**kept, "schema": schema, "partitioning": request.get("partitioning") or [], "checks": {}}, base
+        )
+    elif schema and options.flag("mergeSchema"):
+        steps = merged_changes(base.metadata.schema, schema)
+        if not steps:
+            return None
+        metadata = opened.format.altered_metadata(base, steps)
+    else:
+        return None
+    _require_same_names(base.metadata, metadata)
+    return metadata
+
+
+def _require_same_names(old: Metadata, new: Metadata) -> None:
+    """Files were written before the new columns had physical names: both names must be the same."""
+    known = {field["name"] for field in old.schema["fields"]}
+    for logical, physical in zip(new.schema["fields"], new.physical["fields"], strict=True):
+        if logical["name"] not in known and logical["name"] != physical["name"]:
+            raise UnsupportedFeatureError(
+                f"column {logical['name']} cannot be added by this write",
+                cause="the table maps column names, and the files were written before the column had its own",
+                remedy="add the column with ALTER TABLE first",
+                column=logical["name"],
+            )
+
+
+def _change(
+    target: Target, request: Mapping[str, Any], operation: str, options: Options
+) -> tuple[Change, dict[str, int]]:
+    base = target.base
+    metadata = target.metadata or (base.metadata if base is not None else None)
+    assert metadata is not None
+    added = changes.new_files(request.get("added") or (), metadata)
+    removed: list[Removed] = []
+    masked: list[Masked] = []
+    dead: dict[str, int] = {}
+    if target.replaces and base is not None:
+        removed = changes.every_file(base)
+    elif base is not None:
+        removed = changes.removed_files(request, base, added)
+        masked, emptied, dead = changes.masked_files(request, base, target.opened.table.store)
+        removed += emptied
+    if target.replaces or base is None:
+        as_select = "added" in request
+        operation = ("replace" if target.replaces else "create") + ("_as" if as_select else "")
+    read = changes.read_predicate(request, metadata, added) if base is not None and not target.replaces else None
+    parameters: dict[str, Any] = {"token": request.get("token"), "command": request.get("command")}
+    if request.get("predicates") and operation not in ("overwrite", "append"):
+        parameters["predicate"] = to_sql(conjunction(request["predicates"]))
+    elif operation in ("update", "delete", "merge") and read is not None and "predicate" not in parameters:
+        parameters["predicate"] = to_sql(read)
+    change = Change(
+        operation=operation,
+        parameters={key: value for key, value in parameters.items() if value is not None},
+        added=added,
+        removed=removed,
+        masked=masked,
+        read_predicate=read,
+        metadata=target.metadata,
+        replaces_table=target.replaces,
+        transaction=options.transaction,
+        user_metadata=options.get("userMetadata"),
+        isolation=_isolation(target, operation, metadata),
+    )
+    return replace(change, metrics=_metrics(change, base, dead, request)), dead
+
+
+def _isolation(target: Target, operation: str, metadata: Metadata) -> str:
+    chosen = metadata.properties.get(f"write.{operation}.isolation-level")
+    chosen = chosen or target.opened.format.write_settings(metadata).get("isolation") or "serializable"
+    return "snapshot" if chosen.lower().startswith("snapshot") else "serializable"
+
+
+def _does_something(change: Change) -> bool:
+    return bool(
+        change.added or change.removed or change.masked or change.metadata is not None or change.transaction is not None
+    )
+
+
+def _metrics(
+    change: Change, base: Snapshot | None, dead: Mapping[str, int], request: Mapping[str, Any]
+) -> dict[str, int]:
+    """Rows, files and bytes by neutral names; rows from Spark's own counts where it has them."""
+    emptied = {entry.path for entry in change.removed if entry.path in dead}
+    whole = [entry for entry in change.removed if entry.path not in emptied]
+    gone = _live(base, whole)
+    summary: Mapping[str, int] = request.get("summary") or {}
+    counts = {name: next((summary[k] for k in keys if summary.get(k, -1) >= 0), None) for name, keys in _COUNTS.items()}
+    written = sum(file.rows for file in change.added)
+    if change.operation in ("append", "overwrite", "overwrite_dynamic", "replace_where", "create_as", "replace_as"):
+        counts |= {"inserted": written, "deleted": gone}
+    elif request.get("operation") == "delete_where":
+        counts |= {"deleted": gone}
+    elif change.operation == "delete" and counts["deleted"] is None and gone is not None:
+        counts["deleted"] = gone + sum(dead.values()) - written
+    sizes = base.files["size"] if base is not None else None
+    metrics: dict[str, int | None] = {
+        **counts,
+        "files_added": len(change.added),
+        "files_removed": len(change.removed),
+        "files_masked": len(change.masked),
+        "bytes_added": sum(file.size for file in change.added),
+        "bytes_removed": _sum(sizes, change.removed) if sizes is not None else 0,
+    }
+    return {name: value for name, value in metrics.items() if value is not None}
+
+
+def _sum(column: pa.ChunkedArray, entries: Sequence[Removed]) -> int:
+    return int(pc.sum(column.take(pa.array([e.row for e in entries], pa.int64()))).as_py() or 0) if entries else 0
+
+
+def _live(base: Snapshot | None, entries: Sequence[Removed]) -> int | None:
+    if base is None or not entries:
+        return 0
+    return live_rows(base.files.take(pa.array([e.row for e in entries], pa.int64())))
+
+
+def _report(
+    address: Address, target: Target, change: Change, dead: Mapping[str, int], request: Mapping[str, Any]
+) -> Report:
+    scanned = skipped = 0
+    read: list[Predicate] | None = request.get("read_predicates")
+    if target.base is not None and read is not None and change.operation in ("update", "delete", "merge"):
+        scanned = len(kept_rows(target.base, read))
+        skipped = target.base.files.num_rows - scanned
+    return Report(
+        operation=change.operation,
+        table=address.shown,
+        predicate=change.parameters.get("predicate"),
+        files_scanned=scanned,
+        files_skipped=skipped,
+        **change.metrics,  # type: ignore[arg-type]
+    )
+
+
+def _total(target: Target, result: CommitResult, report: Report) -> int | None:
+    """Rows of the table as of the version, from the log."""
+    snapshot = target.opened.pinned(result.version)
+    return live_rows(snapshot.files)
+
+
+def _adopt(address: Address, target: Target, request: Mapping[str, Any]) -> Report:
+    """A name for a table that is there already."""
+    if request.get("added"):
+        raise InvalidInputError(
+            f"table {address.shown} cannot be created with rows",
+            cause=f"there is a table at {target.opened.location} already",
+            remedy="create the table without AS SELECT, then insert",
+        )
+    assert address.catalog is not None
+    assert target.base is not None
+    address.catalog.point(address.namespace, address.name, target.opened.location)
+    return Report("create", address.shown, target.base.version, total=live_rows(target.base.files))
+
+
+def abort(address: Address, request: Mapping[str, Any]) -> None:
+    """Deletes the files of a write whose token the log does not hold."""
+    token, files = request.get("token"), list(request.get("files") or ())
+    if not files:
+        return
+    if not token:
+        raise InvalidInputError("the aborted write has no token", remedy="vacuum the table to delete its files")
+    for path in files:
+        if path.startswith("/") or ".." in path.split("/"):
+            raise InvalidInputError(
+                f"{path!r} is not a file of the table", remedy="this is a defect of the caller; report it"
+            )
+    opened = address.find()
+    since = None if request.get("version") is None else version_number(request["version"])
+    if opened is not None and opened.table.landed(token, since) is not False:
+        log.warning("the write %s to %s may have landed after all: its files stay", token, opened.location)
+        return
+    store = opened.table.store if opened is not None else open_store(address.location)
+    failed = store.delete(files)
+    if opened is None:
+        _remove_empty_directories(store.url)
+    log.info("deleted %d files of the write %s that did not land", len(files) - len(failed), token)
+
+
+def _remove_empty_directories(location: str) -> None:
+    """Of a table that was never made, on a local disk."""
+    root = local_path(location)
+    if root is None:
+        return
+    for directory, _, _ in os.walk(root, topdown=False):
+        try:
+            os.rmdir(directory)
+        except OSError:
+            continue  # something lies in it

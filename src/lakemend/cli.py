@@ -1,0 +1,232 @@
+"""`lakemend history | files | detail | plan PATH`: look at a table without Spark.
+
+The console script calls `main`. Each command prints a table for people or, with --json, one JSON
+document for programs. Errors are one line on stderr and exit code 1. Nothing heavy is imported
+before a command needs it, and pyspark never.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+import click
+
+_SHOWN_FILES = 100
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+at_version = click.option("--version", type=click.IntRange(min=0), default=None, help="The version to look at; the newest one unless given.")
+on_path = click.argument("path")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="lakemend", prog_name="lakemend")
+def cli() -> None:
+    """Look at lake tables without starting Spark."""
+
+
+@cli.command()
+@on_path
+@click.option("--version", type=click.IntRange(min=0), default=None, help="Only this version and the ones before it.")
+@click.option("--limit", "-n", type=click.IntRange(min=1), default=None, help="Show at most this many versions.")
+@as_json
+def history(path: str, version: int | None, limit: int | None, as_json: bool) -> None:
+    """What was done to the table, newest first."""
+    entries = _brain().history({"path": path}, None if version is not None else limit)
+    if version is not None:
+        entries = [entry for entry in entries if entry["version"] <= version][:limit]
+    if as_json:
+        return _print_json(entries)
+    rows = [
+        (e["version"], _moment(e.get("timestamp")), e.get("operation"), _pairs(e.get("parameters")), _pairs(e.get("metrics")))
+        for e in entries
+    ]
+    return _print_table(("version", "time (UTC)", "operation", "parameters", "metrics"), rows)
+
+
+@cli.command()
+@on_path
+@at_version
+@as_json
+def files(path: str, version: int | None, as_json: bool) -> None:
+    """The data files of the table."""
+    listed = _brain().files({"path": path}, version).to_pylist()
+    if as_json:
+        return _print_json(listed)
+    location = _location(path)
+    rows = [
+        (_relative(f["path"], location), _bytes(f["size"]), f["rows"], f["masked"] or "", _pairs(f.get("partition")))
+        for f in listed[:_SHOWN_FILES]
+    ]
+    _print_table(("path", "size", "rows", "masked", "partition"), rows)
+    return _print_rest(len(listed))
+
+
+@cli.command()
+@on_path
+@at_version
+@as_json
+def detail(path: str, version: int | None, as_json: bool) -> None:
+    """Location, format, schema, sizes, properties and features of the table."""
+    facts = _brain().detail({"path": path}, version)
+    if as_json:
+        return _print_json(facts)
+    shown = {**facts, "schema": ", ".join(f"{f['name']} {_type(f['type'])}" for f in facts["schema"]["fields"])}
+    for key in ("created", "last_modified"):
+        shown[key] = _moment(facts.get(key))
+    shown["bytes"] = _bytes(facts["bytes"])
+    return _print_table(("", ""), [(key, _cell(value)) for key, value in shown.items() if value not in (None, [], {}, "")])
+
+
+@cli.command()
+@on_path
+@at_version
+@click.option("--where", default=None, help="A SQL condition, such as \"day = '2026-01-31'\".")
+@as_json
+def plan(path: str, version: int | None, where: str | None, as_json: bool) -> None:
+    """Which files a query would read, and how many it would skip."""
+    brain = _brain()
+    table = brain.ask("load", {"table": {"path": path}, "version": None if version is None else str(version)})
+    predicates = []
+    if where is not None:
+        from lakemend.brain.where import parse_where
+
+        predicates = [parse_where(where, table["schema"])]
+    found = brain.ask("plan", {"table": {"path": path}, "version": table["version"], "predicates": predicates})
+    kept = found["files"]
+    summary = {
+        "version": int(found["version"]),
+        "where": where,
+        "files": found["total_files"],
+        "kept": len(kept),
+        "skipped": found["total_files"] - len(kept),
+        "bytes": sum(f["size"] for f in kept),
+    }
+    if as_json:
+        return _print_json({**summary, "kept_files": [{k: f[k] for k in ("path", "size", "rows", "partition")} for f in kept]})
+    rows = [
+        (_relative(f["path"], table["location"]), _bytes(f["size"]), f["rows"], _partition(f["partition"], table))
+        for f in kept[:_SHOWN_FILES]
+    ]
+    _print_table(("path", "size", "rows", "partition"), rows)
+    _print_rest(len(kept))
+    return click.echo(
+        f"version {summary['version']}: {summary['kept']} of {summary['files']} files kept ({_bytes(summary['bytes'])}), "
+        f"{summary['skipped']} skipped"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line; an error of ours is one line and exit code 1."""
+    from lakemend.errors import LakemendError
+
+    try:
+        cli.main(args=None if arguments is None else list(arguments), prog_name="lakemend")
+    except LakemendError as error:
+        click.echo(f"lakemend: {' '.join(str(error).split())}", err=True)
+        sys.exit(1)
+
+
+def _brain() -> Any:
+    from lakemend.brain.service import Brain
+
+    return Brain()
+
+
+def _location(path: str) -> str:
+    from lakemend.storage import for_spark
+
+    return for_spark(path)
+
+
+def _print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2, default=_jsonable, ensure_ascii=False))
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value)
+
+
+def _print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    table = Table(box=SIMPLE_HEAD, show_header=any(headers), pad_edge=False)
+    for header in headers:
+        table.add_column(header, overflow="fold", justify="right" if header in ("version", "size", "rows", "masked") else "left")
+    for row in rows:
+        table.add_row(*[Text("" if cell is None else str(cell)) for cell in row])
+    if not console.is_terminal:
+        console.width = 200
+    console.print(table)
+
+
+def _print_rest(count: int) -> None:
+    if count > _SHOWN_FILES:
+        click.echo(f"… and {count - _SHOWN_FILES} more (--json lists all)")
+
+
+def _pairs(values: dict[str, Any] | None) -> str:
+    return ", ".join(f"{k}={_cell(v)}" for k, v in (values or {}).items() if v not in (None, "", [], {}) or v == 0)
+
+
+def _partition(values: Sequence[Any], table: dict[str, Any]) -> str:
+    """Partition values of the wire as people read them."""
+    from lakemend.schema import find, from_wire
+
+    shown = {}
+    for field, value in zip(table["partitioning"], values, strict=True):
+        column = find(table["schema"], tuple(field["source"]))
+        plain = column is not None and field["transform"] == "identity"
+        shown[field["name"]] = from_wire(value, column["type"]) if plain and column else value
+    return ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in shown.items())
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{k}={v}" for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(str(v) for v in value)
+    return str(value)
+
+
+def _type(value: Any) -> str:
+    show: Callable[[Any], str] = _type
+    if not isinstance(value, dict):
+        return str(value)
+    if value["type"] == "array":
+        return f"array<{show(value['elementType'])}>"
+    if value["type"] == "map":
+        return f"map<{show(value['keyType'])},{show(value['valueType'])}>"
+    return "struct<" + ",".join(f"{f['name']}:{show(f['type'])}" for f in value["fields"]) + ">"
+
+
+def _moment(millis: int | None) -> str:
+    return "" if millis is None else datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _bytes(size: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def _relative(path: str, location: str) -> str:
+    root = location.rstrip("/") + "/"
+    return path[len(root) :] if path.startswith(root) else path
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+package lakemend.catalog
+
+import scala.collection.mutable
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ArrayNode
+import lakemend.Bridge
+import org.apache.spark.sql.connector.catalog.{CatalogPlugin, Identifier, Table, TableChange}
+import org.apache.spark.sql.connector.catalog.transactions.Transaction
+import org.apache.spark.sql.connector.read.Scan
+
+/**
+ * The catalog as one writing statement sees it: every table is loaded once, so source and target are read at one
+ * version, and columns that schema evolution adds become part of the statement's own commit.
+ */
+class StatementCatalog(catalog: String, warehouse: Option[String]) extends LakeCatalog {
+  private val pinned = mutable.Map.empty[Identifier, TableMeta]
+  private val pending = mutable.Map.empty[Identifier, ArrayNode]
+  open(catalog, warehouse)
+
+  override def loadTable(ident: Identifier): Table = synchronized {
+    new LakeTable(pinned.getOrElseUpdate(ident, super.loadTable(ident).asInstanceOf[LakeTable].meta))
+  }
+
+  override def alterTable(ident: Identifier, changes: TableChange*): Table = synchronized {
+    loadTable(ident)
+    val all = pending.getOrElseUpdate(ident, Bridge.mapper.createArrayNode())
+    all.addAll(TableChanges.toWire(changes))
+    val request = pinned(ident).request().put("mode", "alter")
+    request.set[JsonNode]("changes", all)
+    val evolved = new TableMeta(Bridge.call("stage", request))
+    pinned(ident) = evolved
+    new LakeTable(evolved)
+  }
+}
+
+/** Spark's transaction around one statement. The write commits by itself; there is nothing left to do here. */
+class Statement(statementCatalog: StatementCatalog) extends Transaction {
+  override def catalog: CatalogPlugin = statementCatalog
+  override def commit(): Unit = ()
+  override def abort(): Unit = ()
+  override def registerScans(scans: Array[Scan]): Boolean = true
+  override def close(): Unit = ()
+}

@@ -1,0 +1,46 @@
+package lakemend.read
+
+import java.util.Base64
+
+import com.fasterxml.jackson.databind.JsonNode
+import lakemend.Wire
+import lakemend.catalog.TableMeta
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+import org.apache.spark.sql.types.DataType
+
+/** One data file of a plan, as it travels to executors. `rows` counts masked rows too and is -1 if unknown;
+  * `partition` holds catalyst values in the order of the table's partitioning. */
+final class DataFile(
+    val path: String,
+    val size: Long,
+    val rows: Long,
+    val modified: Long,
+    val partition: Array[Any],
+    val mask: Option[MaskSource]) extends Serializable {
+
+  /** Rows a scan returns, -1 if unknown. */
+  def liveRows: Long = if (rows < 0) -1 else rows - mask.fold(0L)(_.cardinality)
+
+  def partitionRow: InternalRow = new GenericInternalRow(partition)
+}
+
+object DataFile {
+  def of(node: JsonNode, partitionTypes: Array[DataType]): DataFile = {
+    val values = node.path("partition")
+    val partition = Array.tabulate[Any](partitionTypes.length)(i => Wire.internal(values.get(i), partitionTypes(i)))
+    val rows = node.path("rows")
+    new DataFile(node.get("path").asText, node.get("size").asLong, if (rows.isNumber) rows.asLong else -1L,
+      node.path("modified").asLong(0), partition, mask(node.path("mask")))
+  }
+
+  def partitionTypes(meta: TableMeta): Array[DataType] = meta.partitioning.map(_.dataType).toArray
+
+  private def mask(node: JsonNode): Option[MaskSource] =
+    if (!node.isObject) None
+    else {
+      val cardinality = node.get("cardinality").asLong
+      Some(if (node.hasNonNull("inline")) InlineMask(cardinality, Base64.getDecoder.decode(node.get("inline").asText))
+      else StoredMask(cardinality, node.get("path").asText, node.get("offset").asLong, node.get("length").asInt))
+    }
+}

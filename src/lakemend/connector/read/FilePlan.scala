@@ -1,0 +1,105 @@
+package lakemend.read
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import lakemend.{Bridge, LakemendException, Wire}
+import lakemend.catalog.{MetadataColumns, TableMeta}
+import org.apache.spark.sql.connector.expressions.{Expression, Literal, NamedReference}
+import org.apache.spark.sql.connector.expressions.filter.{PartitionPredicate, Predicate}
+import org.apache.spark.sql.lakemend.SparkBridge
+import org.apache.spark.sql.types.{DataType, StructType}
+
+/** What Spark asked a scan for. `predicates` may drop whole files and row groups, but Spark filters rows again;
+  * `claimed` are evaluated here alone, file by file. */
+case class ScanRequest(
+    meta: TableMeta,
+    predicates: Seq[Predicate],
+    claimed: Seq[PartitionPredicate]) {
+
+  /** The same for two requests that read the same files of the same table. */
+  lazy val key: Seq[Any] = Seq(meta.identity, meta.tableId, meta.version, predicates.toSet,
+    claimed.map(SparkBridge.canonical(_, meta.partitioning.map(_.name))).toSet)
+
+  def plan(statsColumns: Seq[Seq[String]] = Nil): FilePlan = {
+    if (meta.version.isEmpty) throw LakemendException("TableNotFoundError", "LAKEMEND_TABLE_NOT_FOUND",
+      s"there is no table at ${meta.location}", "nothing has been committed there yet", "write to it first, or check the path")
+    val request = meta.request()
+    request.set[JsonNode]("predicates", Wire.predicates(predicates.filter(FilePruning.isForBrain(_, meta.schema))))
+    if (statsColumns.nonEmpty) {
+      val columns = request.putArray("stats_columns")
+      statsColumns.foreach { path => val names = columns.addArray(); path.foreach(names.add) }
+    }
+    FilePlan.of(Bridge.call("plan", request), meta).filter(predicates ++ claimed)
+  }
+}
+
+/** The files a scan reads; `stats` lie beside `files`, one node (an array per statistics column, or null) per file. */
+class FilePlan(val totalFiles: Long, val files: IndexedSeq[DataFile], val stats: IndexedSeq[JsonNode]) {
+  def filter(predicates: Seq[Predicate]): FilePlan = {
+    val tests = predicates.flatMap(FilePruning.test)
+    if (tests.isEmpty) this
+    else {
+      val kept = files.indices.filter(i => tests.forall(_(files(i))))
+      if (kept.length == files.length) this else new FilePlan(totalFiles, kept.map(files), kept.map(stats))
+    }
+  }
+
+  def bytes: Long = files.iterator.map(_.size).sum
+
+  /** Rows that are not masked, if every file tells. */
+  def liveRows: Option[Long] = if (files.forall(_.rows >= 0)) Some(files.iterator.map(_.liveRows).sum) else None
+
+  /** The first files that hold at least `limit` rows together; all of them if row counts are unknown. */
+  def limited(limit: Int): FilePlan = {
+    var rows = 0L
+    val count = files.iterator.takeWhile { file =>
+      val wanted = rows < limit
+      rows += math.max(file.liveRows, 0L)
+      wanted
+    }.size
+    new FilePlan(totalFiles, files.take(count), stats.take(count))
+  }
+}
+
+object FilePlan {
+  def of(answer: JsonNode, meta: TableMeta): FilePlan = {
+    val types = DataFile.partitionTypes(meta)
+    val nodes = answer.get("files").asScala.toArray[JsonNode]
+    new FilePlan(answer.path("total_files").asLong(nodes.length),
+      nodes.map(DataFile.of(_, types)).toIndexedSeq, nodes.map(_.path("stats")).toIndexedSeq)
+  }
+}
+
+/** Predicates that say something about a whole file without asking the brain. */
+object FilePruning {
+  /** None: the predicate says nothing here. */
+  def test(predicate: Predicate): Option[DataFile => Boolean] = predicate match {
+    case p: PartitionPredicate => Some(file => p.eval(file.partitionRow))
+    case p if p.name == "IN" || p.name == "=" => p.children.toSeq match {
+      case FileColumn() +: values if values.forall(_.isInstanceOf[Literal[_]]) =>
+        val paths = values.collect { case l: Literal[_] if l.value != null => l.value.toString }.toSet
+        Some(file => paths.contains(file.path))
+      case _ => None
+    }
+    case _ => None
+  }
+
+  /** The brain knows the table's own columns and compares strings byte by byte. */
+  def isForBrain(predicate: Predicate, schema: StructType): Boolean = !predicate.isInstanceOf[PartitionPredicate] &&
+    predicate.references.forall(r => typeOf(r.fieldNames.toSeq, schema).exists(SparkBridge.isBinaryComparable))
+
+  def typeOf(path: Seq[String], schema: StructType): Option[DataType] =
+    schema.fields.find(_.name == path.head).map(_.dataType).flatMap {
+      case t if path.length == 1 => Some(t)
+      case s: StructType => typeOf(path.tail, s)
+      case _ => None
+    }
+
+  private object FileColumn {
+    def unapply(e: Expression): Boolean = e match {
+      case r: NamedReference => r.fieldNames.toSeq == Seq(MetadataColumns.File)
+      case _ => false
+    }
+  }
+}

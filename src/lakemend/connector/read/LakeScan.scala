@@ -1,0 +1,113 @@
+package lakemend.read
+
+import java.util.{Objects, OptionalLong}
+
+import scala.util.Try
+
+import lakemend.catalog.MetadataColumns
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference}
+import org.apache.spark.sql.connector.expressions.filter.Predicate
+import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
+import org.apache.spark.sql.connector.read._
+import org.apache.spark.sql.execution.datasources.FileFormat
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.lakemend.SparkBridge
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.util.SerializableConfiguration
+
+/** A scan of one version of a table. The brain is asked for the files once, when they are first needed.
+  *
+  * With `wholeFiles` every row of every file that is read comes out: files are pruned, row groups are not, and files are
+  * not split. Rewriting files needs that.
+  */
+class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int], wholeFiles: Boolean)
+    extends Scan with Batch with SupportsReportStatistics with SupportsRuntimeV2Filtering {
+  private val meta = request.meta
+
+  private lazy val planned: FilePlan = request.plan()
+
+  @volatile private var runtime: Seq[Predicate] = Nil
+
+  /** The files left after all filters known so far. */
+  def plan: FilePlan = {
+    val kept = if (runtime.isEmpty) planned else planned.filter(runtime)
+    limit.fold(kept)(kept.limited)
+  }
+
+  override def readSchema: StructType = columns
+
+  override def toBatch: Batch = this
+
+  override def description: String = {
+    val files = Try(plan).fold(_ => "files unknown", p => s"${p.files.length} of ${p.totalFiles} files")
+    s"lakemend ${meta.name} version ${meta.version.getOrElse("none")}, $files, pruned by ${request.predicates.mkString("[", ", ", "]")}" +
+      listed("filtered by", request.claimed) + listed("at run time by", runtime) + limit.fold("")(n => s", limit $n")
+  }
+
+  private def listed(label: String, predicates: Seq[Predicate]): String =
+    if (predicates.isEmpty) "" else s", $label ${predicates.mkString("[", ", ", "]")}"
+
+  // Read through Spark's own formula for files: stored bytes, scaled by the share of the columns that is read.
+  override def estimateStatistics: Statistics = {
+    val now = plan
+    val share = columns.defaultSize.toDouble / math.max(meta.schema.defaultSize, columns.defaultSize)
+    val bytes = (SQLConf.get.fileCompressionFactor * now.bytes * share).toLong
+    new Statistics {
+      override def sizeInBytes: OptionalLong = OptionalLong.of(bytes)
+      override def numRows: OptionalLong = now.liveRows.fold(OptionalLong.empty)(OptionalLong.of)
+    }
+  }
+
+  /** Row changes are filtered by file alone: a filter of two attributes would never be translated. */
+  override def filterAttributes: Array[NamedReference] = {
+    val names = columns.fieldNames
+    val wanted = if (wholeFiles) names.filter(_ == MetadataColumns.File) else names.filter(meta.isPartitionColumn)
+    wanted.map(name => Expressions.column(SparkBridge.quoted(Seq(name))))
+  }
+
+  override def supportsIterativePushdown: Boolean = true
+
+  override def filter(predicates: Array[Predicate]): Unit =
+    runtime = runtime ++ predicates.filter(FilePruning.test(_).isDefined)
+
+  override def planInputPartitions: Array[InputPartition] =
+    FilePacking.pack(SparkSession.active, plan.files, splitting = !wholeFiles)
+
+  override def columnarSupportMode: Scan.ColumnarSupportMode =
+    if (isColumnar(SparkSession.active, read)) Scan.ColumnarSupportMode.SUPPORTED else Scan.ColumnarSupportMode.UNSUPPORTED
+
+  override def createReaderFactory: PartitionReaderFactory = {
+    val spark = SparkSession.active
+    val conf = SparkBridge.hadoopConf(spark)
+    if (meta.byId) conf.setBoolean(SQLConf.PARQUET_FIELD_ID_READ_ENABLED.key, true)
+    val columnar = isColumnar(spark, read)
+    val filters = if (wholeFiles) Nil else new RowGroupFilters(meta).of(request.predicates)
+    val parquet = new ParquetFileFormat().buildReaderWithPartitionValues(spark, read.data, read.constants, read.data, filters,
+      Map(FileFormat.OPTION_RETURNING_BATCH -> columnar.toString), conf)
+    val shared = spark.sparkContext.broadcast(new SerializableConfiguration(conf))
+    new SliceReaderFactory(parquet, read.layout, columns, shared, meta.name, meta.byId, columnar)
+  }
+
+  override def supportedCustomMetrics: Array[CustomMetric] = ScanMetrics.supported
+
+  override def reportDriverMetrics: Array[CustomTaskMetric] = ScanMetrics.of(plan)
+
+  // Whether positions are read depends on all planned files, so that it does not change when runtime filters arrive.
+  private lazy val read = new ReadColumns(meta, columns, withMasks = planned.files.exists(_.mask.isDefined))
+
+  private def isColumnar(spark: SparkSession, read: ReadColumns): Boolean = {
+    val schema = StructType(read.data.fields ++ read.constants.fields)
+    new ParquetFileFormat().supportBatch(spark, schema) && SparkBridge.generatesCode(schema)
+  }
+
+  private def key: Seq[Any] = Seq(request.key, columns, limit, wholeFiles)
+
+  override def equals(other: Any): Boolean = other match {
+    case that: LakeScan => (this eq that) || key == that.key
+    case _ => false
+  }
+
+  override def hashCode: Int = Objects.hash(meta.tableId, meta.version, columns, limit)
+}

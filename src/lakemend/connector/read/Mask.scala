@@ -1,0 +1,100 @@
+package lakemend.read
+
+import java.io.{ByteArrayInputStream, DataInputStream, IOException, InterruptedIOException}
+import java.nio.{ByteBuffer, ByteOrder}
+import java.util.zip.CRC32
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.vectorized.ColumnVector
+import org.roaringbitmap.longlong.{LongIterator, Roaring64NavigableMap}
+
+/** Where the dead row positions of a data file are kept. */
+sealed trait MaskSource extends Serializable {
+  def cardinality: Long
+
+  /** The blob: magic and bitmap. */
+  protected def blob(conf: => Configuration): Array[Byte]
+
+  protected def place: String
+
+  /** `owner` names the data file and its table in errors. */
+  def read(conf: => Configuration, owner: String): Mask =
+    try Mask.parse(blob(conf), cardinality)
+    catch {
+      case e: InterruptedIOException => throw e
+      case e @ (_: IOException | _: RuntimeException) => throw ReadErrors.unreadableMask(s"of $owner, $place,", e)
+    }
+}
+
+final case class InlineMask(cardinality: Long, bytes: Array[Byte]) extends MaskSource {
+  override protected def blob(conf: => Configuration): Array[Byte] = bytes
+  override protected def place: String = "kept in the table's log"
+}
+
+/** In a file: big-endian size at `offset`, `length` bytes of blob, big-endian CRC-32 of them. */
+final case class StoredMask(cardinality: Long, path: String, offset: Long, length: Int) extends MaskSource {
+  override protected def place: String = s"at byte $offset of $path"
+
+  override protected def blob(conf: => Configuration): Array[Byte] = {
+    val file = new Path(path)
+    val bytes = new Array[Byte](length + 8)
+    val stream = file.getFileSystem(conf).open(file)
+    try stream.readFully(offset, bytes) finally stream.close()
+    val view = ByteBuffer.wrap(bytes)
+    val size = view.getInt(0)
+    if (size != length) throw new IOException(s"its size is $size there and $length in the log")
+    val crc = new CRC32
+    crc.update(bytes, 4, length)
+    if (crc.getValue.toInt != view.getInt(length + 4)) throw new IOException("its checksum does not match")
+    java.util.Arrays.copyOfRange(bytes, 4, length + 4)
+  }
+}
+
+/** The dead rows of one file, asked in ascending order of position. */
+final class Mask(bitmap: Roaring64NavigableMap) {
+  private var dead: LongIterator = bitmap.getLongIterator
+  private var next = -1L
+  private var last = -1L
+  advance()
+
+  def isDead(position: Long): Boolean = {
+    if (position < last) restart()
+    last = position
+    while (next < position) advance()
+    next == position
+  }
+
+  /** Indices of the live rows among the first `count`; null if all are live. */
+  def liveRows(positions: ColumnVector, count: Int): Array[Int] = {
+    val first = positions.getLong(0)
+    if (first >= last && !isDead(first) && next > positions.getLong(count - 1)) return null
+    val live = new Array[Int](count)
+    var n = 0
+    var i = 0
+    while (i < count) {
+      if (!isDead(positions.getLong(i))) { live(n) = i; n += 1 }
+      i += 1
+    }
+    if (n == count) null else java.util.Arrays.copyOf(live, n)
+  }
+
+  private def advance(): Unit = next = if (dead.hasNext) dead.next() else Long.MaxValue
+
+  private def restart(): Unit = { dead = bitmap.getLongIterator; advance() }
+}
+
+object Mask {
+  private val Magic = 1681511377
+
+  def parse(blob: Array[Byte], cardinality: Long): Mask = {
+    if (blob.length < 12) throw new IOException(s"it has only ${blob.length} bytes")
+    val magic = ByteBuffer.wrap(blob).order(ByteOrder.LITTLE_ENDIAN).getInt(0)
+    if (magic != Magic) throw new IOException(s"it begins with $magic instead of $Magic")
+    val bitmap = new Roaring64NavigableMap()
+    bitmap.deserializePortable(new DataInputStream(new ByteArrayInputStream(blob, 4, blob.length - 4)))
+    val found = bitmap.getLongCardinality
+    if (found != cardinality) throw new IOException(s"it holds $found rows and should hold $cardinality")
+    new Mask(bitmap)
+  }
+}

@@ -1,0 +1,114 @@
+package lakemend.read
+
+import lakemend.catalog.{MetadataColumns, TableMeta}
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/** A value that is the same for all rows of a file. */
+sealed trait Constant extends Serializable {
+  def of(file: DataFile): Any
+}
+
+final case class PartitionValue(index: Int) extends Constant {
+  override def of(file: DataFile): Any = file.partition(index)
+}
+
+case object FilePath extends Constant {
+  override def of(file: DataFile): Any = UTF8String.fromString(file.path)
+}
+
+case object PartitionValues extends Constant {
+  override def of(file: DataFile): Any = file.partitionRow
+}
+
+/** How rows come out of the Parquet reader: data columns, then the position if it is read, then the constants.
+  * `order` gives, for each requested column, where it lies there. */
+final case class RowLayout(order: Array[Int], width: Int, position: Int, constants: Array[Constant]) {
+  val isIdentity: Boolean = order.length == width && order.indices.forall(i => order(i) == i)
+}
+
+/** The requested columns (logical, possibly pruned inside) as the Parquet reader is to read them. */
+class ReadColumns(meta: TableMeta, requested: StructType, withMasks: Boolean) {
+  private val table = meta.schema.fieldNames.zipWithIndex.toMap
+
+  private sealed trait Source
+  private case class Stored(field: StructField) extends Source
+  private case class Same(field: StructField, value: Constant) extends Source
+  private case object Position extends Source
+
+  private val sources: Array[Source] = requested.fields.map { f =>
+    table.get(f.name) match {
+      case Some(_) if meta.isPartitionColumn(f.name) =>
+        Same(f, PartitionValue(meta.partitioning.indexWhere(p => p.isIdentity && p.source == Seq(f.name))))
+      case Some(i) => Stored(PhysicalType.field(f, meta.schema(i), meta.physical(i), meta.byId))
+      case None => f.name match {
+        case MetadataColumns.File => Same(f, FilePath)
+        case MetadataColumns.Partition => Same(f, PartitionValues)
+        case MetadataColumns.Position => Position
+        case other => throw new IllegalArgumentException(s"table ${meta.name} has no column $other")
+      }
+    }
+  }
+
+  private val stored = sources.collect { case Stored(field) => field }
+  private val same = sources.collect { case s: Same => s }
+  private val readsPosition = withMasks || sources.contains(Position)
+
+  /** What is read from the files, by their names (or aliases of field ids). */
+  val data: StructType = {
+    val columns = StructType(stored)
+    if (readsPosition) columns.add(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType, nullable = true) else columns
+  }
+
+  val constants: StructType = StructType(same.map(_.field))
+
+  val layout: RowLayout = {
+    var (storedSeen, sameSeen) = (0, 0)
+    val order = sources.map {
+      case _: Stored => storedSeen += 1; storedSeen - 1
+      case _: Same => sameSeen += 1; data.length + sameSeen - 1
+      case Position => stored.length
+    }
+    RowLayout(order, data.length + constants.length, if (readsPosition) stored.length else -1, same.map(_.value))
+  }
+}
+
+/** Logical types with the names that data files use. */
+object PhysicalType {
+  private val FieldId = "parquet.field.id"
+  private val ExistsDefault = "EXISTS_DEFAULT"
+
+  def field(requested: StructField, logical: StructField, physical: StructField, byId: Boolean): StructField = {
+    val metadata = new MetadataBuilder
+    if (logical.metadata.contains(ExistsDefault)) metadata.putString(ExistsDefault, logical.metadata.getString(ExistsDefault))
+    if (byId && physical.metadata.contains(FieldId)) metadata.putLong(FieldId, physical.metadata.getLong(FieldId))
+    StructField(name(physical, byId), nested(requested.dataType, logical.dataType, physical.dataType, byId),
+      requested.nullable, metadata.build())
+  }
+
+  /** The path of a column inside data files; None if the table has no such column. */
+  def path(logical: Seq[String], schema: StructType, physical: StructType): Option[Seq[String]] =
+    schema.fieldNames.indexOf(logical.head) match {
+      case -1 => None
+      case i if logical.length == 1 => Some(Seq(physical(i).name))
+      case i => (schema(i).dataType, physical(i).dataType) match {
+        case (inner: StructType, below: StructType) => path(logical.tail, inner, below).map(physical(i).name +: _)
+        case _ => None
+      }
+    }
+
+  /** A name may have belonged to another column before; an alias made of the id has not. */
+  private def name(physical: StructField, byId: Boolean): String =
+    if (byId && physical.metadata.contains(FieldId)) s"_f${physical.metadata.getLong(FieldId)}" else physical.name
+
+  private def nested(requested: DataType, logical: DataType, physical: DataType, byId: Boolean): DataType =
+    (requested, logical, physical) match {
+      case (r: StructType, l: StructType, p: StructType) =>
+        StructType(r.fields.map { f => val i = l.fieldIndex(f.name); field(f, l(i), p(i), byId) })
+      case (ArrayType(r, nulls), ArrayType(l, _), ArrayType(p, _)) => ArrayType(nested(r, l, p, byId), nulls)
+      case (MapType(rk, rv, nulls), MapType(lk, lv, _), MapType(pk, pv, _)) =>
+        MapType(nested(rk, lk, pk, byId), nested(rv, lv, pv, byId), nulls)
+      case _ => requested
+    }
+}

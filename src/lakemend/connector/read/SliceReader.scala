@@ -1,0 +1,125 @@
+package lakemend.read
+
+import java.io.Closeable
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.paths.SparkPath
+import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader, PartitionReaderFactory}
+import org.apache.spark.sql.execution.datasources.PartitionedFile
+import org.apache.spark.sql.lakemend.SparkBridge
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
+import org.apache.spark.util.SerializableConfiguration
+
+/** Reads the slices of a task with Spark's Parquet reader (`parquet`), in batches or row by row. */
+class SliceReaderFactory(
+    val parquet: PartitionedFile => Iterator[InternalRow],
+    val layout: RowLayout,
+    val schema: StructType,
+    val conf: Broadcast[SerializableConfiguration],
+    val table: String,
+    val byId: Boolean,
+    columnar: Boolean) extends PartitionReaderFactory {
+
+  override def supportColumnarReads(partition: InputPartition): Boolean = columnar
+
+  override def createReader(partition: InputPartition): PartitionReader[InternalRow] =
+    new RowReader(this, partition.asInstanceOf[SlicePartition].slices)
+
+  override def createColumnarReader(partition: InputPartition): PartitionReader[ColumnarBatch] =
+    new BatchReader(this, partition.asInstanceOf[SlicePartition].slices)
+}
+
+/** Walks over the slices of a task. Whatever goes wrong in a file is told in the words of the table. */
+abstract class SliceReader[T](factory: SliceReaderFactory, slices: Array[FileSlice]) extends PartitionReader[T] {
+  private var index = -1
+  // Spark's reader gives whole batches through an iterator of rows when it is asked for batches.
+  private var elements: Iterator[Any] = Iterator.empty
+  protected var mask: Option[Mask] = None
+
+  /** The next batch or row of the task as Parquet gives it; null at the end. */
+  protected def advance(): Any = {
+    while (true) {
+      if (index >= 0 && guarded(elements.hasNext)) return guarded(elements.next())
+      close()
+      if (index + 1 >= slices.length) return null
+      index += 1
+      guarded(open(slices(index)))
+    }
+  }
+
+  override def close(): Unit = {
+    elements match {
+      case c: Closeable => c.close()
+      case _ =>
+    }
+    elements = Iterator.empty
+    SparkBridge.leaveFile()
+  }
+
+  private def open(slice: FileSlice): Unit = {
+    val file = slice.file
+    val constants = new GenericInternalRow(factory.layout.constants.map(_.of(file)))
+    val source = PartitionedFile(constants, SparkPath.fromPathString(file.path), slice.start, slice.length,
+      Array.empty, file.modified, file.size)
+    SparkBridge.enterFile(source)
+    mask = file.mask.map(_.read(conf, s"data file ${file.path} of table ${factory.table}"))
+    elements = if (factory.byId) SparkBridge.readingByFieldId(factory.parquet(source)) else factory.parquet(source)
+  }
+
+  private def conf: Configuration = factory.conf.value.value
+
+  private def guarded[A](action: => A): A =
+    try action
+    catch { case e: Exception => throw ReadErrors.translate(e, slices(index).file.path, factory.table) }
+}
+
+/** Dead rows are skipped by an index over the batch's vectors, columns reordered by reordering the vectors. */
+class BatchReader(factory: SliceReaderFactory, slices: Array[FileSlice]) extends SliceReader[ColumnarBatch](factory, slices) {
+  private val layout = factory.layout
+  private var current: ColumnarBatch = _
+
+  override def get(): ColumnarBatch = current
+
+  override def next(): Boolean = {
+    do {
+      val read = advance().asInstanceOf[ColumnarBatch]
+      if (read == null) return false
+      current = arrange(read)
+    } while (current.numRows == 0)
+    true
+  }
+
+  private def arrange(read: ColumnarBatch): ColumnarBatch = {
+    val live = mask match {
+      case Some(m) if read.numRows > 0 => m.liveRows(read.column(layout.position), read.numRows)
+      case _ => null
+    }
+    if (live != null) {
+      val vectors = layout.order.map(i => new MaskedVector(read.column(i), live): ColumnVector)
+      new ColumnarBatch(vectors, live.length)
+    } else if (layout.isIdentity) read
+    else new ColumnarBatch(layout.order.map(read.column), read.numRows)
+  }
+}
+
+class RowReader(factory: SliceReaderFactory, slices: Array[FileSlice]) extends SliceReader[InternalRow](factory, slices) {
+  private val layout = factory.layout
+  private val projection =
+    if (layout.isIdentity) None else Some(ProjectingInternalRow(factory.schema, layout.order.toIndexedSeq))
+  private var current: InternalRow = _
+
+  override def get(): InternalRow = projection match {
+    case Some(p) => p.project(current); p
+    case None => current
+  }
+
+  override def next(): Boolean = {
+    do current = advance().asInstanceOf[InternalRow]
+    while (current != null && mask.exists(_.isDead(current.getLong(layout.position))))
+    current != null
+  }
+}

@@ -1,0 +1,27 @@
+package lakemend.write
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.connector.write.{DataWriter, DataWriterFactory, WriterCommitMessage}
+import org.apache.spark.sql.lakemend.SparkBridge
+
+/** Sent to the executors with everything a task needs to write files. */
+class LakeWriterFactory(layout: FileLayout, openFiles: Int) extends DataWriterFactory {
+  override def createWriter(partitionId: Int, taskId: Long): DataWriter[InternalRow] =
+    new LakeDataWriter(new DataFileWriter(layout, partitionId, openFiles))
+}
+
+/** One task attempt of a plain write. */
+class LakeDataWriter(files: DataFileWriter) extends DataWriter[InternalRow] {
+  override def write(row: InternalRow): Unit = files.write(row)
+
+  override def commit(): WriterCommitMessage = {
+    val written = files.finish()
+    SparkBridge.reportOutput(written.map(_.rows).sum, written.map(_.size).sum)
+    FileMessage.of(written)
+  }
+
+  /** This attempt's files are known to nobody else. */
+  override def abort(): Unit = files.abort()
+
+  override def close(): Unit = ()
+}

@@ -1,0 +1,46 @@
+package lakemend.write
+
+import java.nio.charset.StandardCharsets.UTF_8
+
+import com.fasterxml.jackson.databind.node.{ArrayNode, JsonNodeFactory}
+import lakemend.{LakemendException, Wire}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, Cast, Expression, Hex}
+import org.apache.spark.sql.types.{BinaryType, StringType}
+
+/**
+ * The directory of a partition, Hive-style, and its values for the brain. Readers take the values from the table's
+ * metadata; directories are for people, so times in them are in UTC.
+ */
+class PartitionPath(columns: Seq[PartitionColumn]) {
+  private val texts: Seq[Expression] = columns.zipWithIndex.map { case (c, i) =>
+    val value = BoundReference(i, c.dataType, nullable = true)
+    c.dataType match {
+      case _: StringType => value
+      case BinaryType => Hex(value)
+      case _ => Cast(value, StringType, Some("UTC"))
+    }
+  }
+
+  /** Relative to the table, with a slash at its end; empty for an unpartitioned table. */
+  def directory(key: InternalRow): String = columns.zip(texts).map { case (column, text) =>
+    val value = Option(text.eval(key)).map(_.toString).orNull
+    val part = ExternalCatalogUtils.getPartitionPathString(column.physicalName, value)
+    if (part.getBytes(UTF_8).length > PartitionPath.MaxBytes) throw LakemendException.invalid(
+      s"the value of partition column ${column.physicalName} is too long for a directory: ${value.take(60)}…",
+      s"escaped, it takes ${part.getBytes(UTF_8).length} bytes; file systems allow ${PartitionPath.MaxBytes}",
+      "shorten the value, or partition by another column")
+    part + "/"
+  }.mkString
+
+  def values(key: InternalRow): ArrayNode = {
+    val array = JsonNodeFactory.instance.arrayNode()
+    columns.zipWithIndex.foreach { case (c, i) => array.add(Wire.value(key.get(i, c.dataType), c.dataType)) }
+    array
+  }
+}
+
+object PartitionPath {
+  private val MaxBytes = 255
+}

@@ -1,0 +1,159 @@
+"""What commits did, one at a time: for conflict rules and for history.
+
+The table calls `read_change` for each version since a base and `describe` for each line of its
+history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakemend.formats.delta.mapping import partition_names
+from lakemend.formats.delta.replay import Commits, one_chunk, vector_ids
+from lakemend.formats.delta.snapshot import DeltaSnapshot, Piece, file_table, stats_of
+from lakemend.formats.delta.stats import JsonStats
+from lakemend.formats.format import ColumnStats, Committed
+from lakemend.schema import Path
+
+# Delta's names of operations whose neutral name is another.
+_NEUTRAL = {
+    "WRITE": "append",
+    "STREAMING UPDATE": "append",
+    "OPTIMIZE": "compact",
+    "CREATE TABLE": "create",
+    "CREATE TABLE AS SELECT": "create",
+    "CREATE OR REPLACE TABLE": "replace",
+    "CREATE OR REPLACE TABLE AS SELECT": "replace",
+    "REPLACE TABLE": "replace",
+    "REPLACE TABLE AS SELECT": "replace",
+}
+
+
+@dataclass(frozen=True)
+class DeltaCommitted(Committed):
+    """See `format.Committed`; bounds are those of the files it added, read with the base's schema."""
+
+    base: DeltaSnapshot | None = field(default=None, repr=False)
+    pieces: tuple[Piece, ...] = field(default=(), repr=False)
+
+    def stats(self, path: Path) -> ColumnStats | None:
+        if self.base is None:
+            return None
+        return stats_of(self.pieces, self.base.metadata, self.base.meta, tuple(path))
+
+
+def read_change(base: DeltaSnapshot, version: int, name: str, data: bytes, modified: int) -> DeltaCommitted:
+    """One commit file as the conflict rules see it."""
+    commits = Commits()
+    commits.read(version, name, data)
+    names = partition_names(base.metadata)
+    adds, strings, _ = commits.adds(names)
+    removes, _ = commits.removes(names)
+    source = JsonStats(strings, len(adds))
+    info = commits.info.get(version) or {}
+    own = info.get("lakemend") if isinstance(info.get("lakemend"), dict) else {}
+    added, removed = set(adds.column("path").to_pylist()), set(removes.column("path").to_pylist())
+    both = added & removed
+    ict = info.get("inCommitTimestamp")
+    return DeltaCommitted(
+        version=version,
+        timestamp=ict if base.in_commit_timestamps and isinstance(ict, int) else modified,
+        operation=neutral_operation(info),
+        added=file_table(adds, source.rows(), base.metadata),
+        removed=frozenset(removed - both),
+        masked=frozenset(_masked(adds, removes, both)),
+        metadata_changed=commits.metadata is not None,
+        protocol_changed=commits.protocol is not None,
+        data_change=_any_data_change(adds) or _any_data_change(removes),
+        blind_append=bool(info.get("isBlindAppend")) and not len(removes),
+        read_predicate=(own or {}).get("readPredicate"),
+        transactions={k: t.version for k, t in commits.transactions.items()},
+        domains=frozenset(commits.domains),
+        base=base,
+        pieces=(Piece(adds, source),) if len(adds) else (),
+    )
+
+
+def _masked(adds: pa.Table, removes: pa.Table, both: set[str]) -> set[str]:
+    """Paths added and removed at once under another deletion vector."""
+    if not both:
+        return set()
+
+    def vectors(table: pa.Table) -> dict[str, set[str]]:
+        ids = vector_ids(one_chunk(table.column("deletionVector"))).to_pylist()
+        found: dict[str, set[str]] = {}
+        for path, id in zip(table.column("path").to_pylist(), ids, strict=True):
+            if path in both:
+                found.setdefault(path, set()).add(id)
+        return found
+
+    before, after = vectors(removes), vectors(adds)
+    return {path for path in both if before[path] != after[path]}
+
+
+def _any_data_change(table: pa.Table) -> bool:
+    # An absent flag counts as a change: that is the careful reading.
+    return bool(len(table)) and bool(pc.any(pc.fill_null(table.column("dataChange"), True)).as_py())
+
+
+def neutral_operation(info: Mapping[str, Any]) -> str:
+    own = info.get("lakemend")
+    if isinstance(own, dict) and isinstance(own.get("operation"), str):
+        return str(own["operation"])
+    named = info.get("operation")
+    if not isinstance(named, str):
+        return "unknown"
+    parameters = info.get("operationParameters")
+    mode = parameters.get("mode") if isinstance(parameters, dict) else None
+    if named == "WRITE" and isinstance(mode, str) and mode.strip('"').lower() == "overwrite":
+        return "overwrite"
+    return _NEUTRAL.get(named, named.lower().replace(" ", "_"))
+
+
+def describe(version: int, timestamp: int, info: Mapping[str, Any] | None) -> dict[str, Any]:
+    """One line of history."""
+    info = info or {}
+    ict = info.get("inCommitTimestamp")
+    return {
+        "version": version,
+        "timestamp": ict if isinstance(ict, int) else timestamp,
+        "operation": info.get("operation"),
+        "parameters": _mapping(info.get("operationParameters")),
+        "metrics": {k: _number(v) for k, v in _mapping(info.get("operationMetrics")).items()},
+        "user_metadata": info.get("userMetadata"),
+        "engine": info.get("engineInfo") or info.get("clientVersion"),
+        "is_blind_append": info.get("isBlindAppend"),
+        "read_version": info.get("readVersion"),
+        "isolation": info.get("isolationLevel"),
+        "user": info.get("userName") or info.get("userId"),
+        "token": info.get("txnId"),
+    }
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, dict) else {}
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, str) and value.lstrip("-").isdigit():
+        return int(value)
+    return value
+
+
+def commit_info(version: int, name: str, data: bytes) -> dict[str, Any] | None:
+    """The commitInfo of a commit file, without parsing the rest of it where possible."""
+    start = b'{"commitInfo":'
+    at = 0 if data.startswith(start) else data.find(b"\n" + start) + 1
+    commits = Commits()
+    if at or data.startswith(start):
+        end = data.find(b"\n", at)
+        commits.read(version, name, data[at : end if end >= 0 else len(data)])
+    else:
+        commits.read(version, name, data)
+    return commits.info.get(version)
+

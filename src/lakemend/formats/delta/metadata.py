@@ -1,0 +1,261 @@
+"""The definition of a Delta table: from a CREATE or REPLACE request, to and from the metaData action.
+
+The format hands `new_metadata` and `write_settings` to the brain; `alter.py` and `commit.py` convert
+with `delta_schema` and `to_action`. `Metadata` holds all there is to know: names and ids of data
+files stand in its physical schema, CHECK constraints apart from the properties. Only the record of
+type changes is not in it; `to_action` derives that from the base's schema.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any
+
+from lakemend.errors import InvalidInputError
+from lakemend.formats.delta import columns
+from lakemend.formats.delta.actions import MetaData
+from lakemend.formats.delta.features import needed_features
+from lakemend.formats.delta.file_stats import column_path, indexed_columns, split_columns
+from lakemend.formats.delta.mapping import FIELD_ID, ID, NESTED_IDS, PHYSICAL_NAME, mode_of, to_metadata
+from lakemend.formats.delta.properties import (
+    CHECK_PREFIX,
+    DEFAULT_TARGET_FILE_SIZE,
+    FEATURE_PREFIX,
+    MAPPING_MODE,
+    MAX_COLUMN_ID,
+    checked,
+    parse_bytes,
+)
+from lakemend.formats.format import Metadata, Snapshot
+from lakemend.schema import DataType, Path, Struct, find
+
+TYPE_CHANGES = "delta.typeChanges"
+# Properties that ask for a protocol and are not kept as properties.
+_PROTOCOL_KEYS = ("delta.minReaderVersion", "delta.minWriterVersion")
+# What Spark's catalogs add to the properties of every table.
+_SPARK_KEYS = ("provider", "location", "owner", "external", "is_managed_location", "comment", "path")
+_CODECS = {"none": "uncompressed", "lz4": "lz4_raw"}
+
+
+def new_metadata(request: dict[str, Any], base: Snapshot | None) -> Metadata:
+    """The definition a CREATE (or, with a base, REPLACE) TABLE asks for; raises if it makes no sense."""
+    properties = _requested_properties(request.get("properties") or {})
+    schema = columns.to_delta(request["schema"])
+    assert isinstance(schema, dict)
+    _check_schema(schema)
+    mapped = properties.get(MAPPING_MODE, "none").lower() != "none"
+    columns.check_names(schema, mapped)
+    partitioning = _partition_columns(schema, request.get("partitioning") or ())
+    checks = {str(name): str(sql) for name, sql in (request.get("checks") or {}).items()}
+    check_constraint_names(checks)
+    if mapped:
+        # Ids of the replaced table are not used again: its files may still be read through time travel.
+        last_used = int(base.metadata.properties.get(MAX_COLUMN_ID, 0)) if base is not None else 0
+        schema, last = columns.with_mapping(schema, last_used, keep_names=False)
+        properties[MAX_COLUMN_ID] = str(last)
+    configuration = properties | {CHECK_PREFIX + name: sql for name, sql in checks.items()}
+    check_stats_columns(schema, properties)
+    needed_features(schema, configuration)
+    return to_metadata(
+        MetaData(
+            id=str(uuid.uuid4()),
+            schema=schema,
+            partition_columns=tuple(partitioning),
+            configuration=configuration,
+            description=request.get("comment"),
+            created=int(time.time() * 1000),
+        )
+    )
+
+
+def _requested_properties(asked: dict[str, Any]) -> dict[str, str]:
+    properties: dict[str, str] = {}
+    for key, value in asked.items():
+        if key in _SPARK_KEYS or key.startswith("option."):
+            continue
+        if key.startswith(CHECK_PREFIX):
+            raise no_check_property(key)
+        if key.lower() == MAX_COLUMN_ID.lower():
+            continue
+        name, text = checked(key, str(value))
+        properties[name] = text
+    if properties.get("delta.enableDeletionVectors") is None:
+        properties["delta.enableDeletionVectors"] = "true"
+    return properties
+
+
+def no_check_property(key: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"the property {key} cannot be set",
+        cause="CHECK constraints are not properties",
+        remedy="use ALTER TABLE … ADD CONSTRAINT … CHECK (…)",
+        property=key,
+    )
+
+
+def _check_schema(schema: Struct) -> None:
+    if not schema["fields"]:
+        raise InvalidInputError("the table has no columns", remedy="declare at least one column")
+    columns.check_types(schema)
+
+
+def check_constraint_names(checks: dict[str, str]) -> None:
+    if len({name.lower() for name in checks}) != len(checks) or not all(checks):
+        raise InvalidInputError(
+            "a CHECK constraint has no name, or two have the same",
+            remedy="give each constraint a name of its own",
+            constraints=sorted(checks),
+        )
+
+
+def _partition_columns(schema: Struct, asked: Any) -> list[str]:
+    names = []
+    for entry in asked:
+        if entry.get("transform", "identity") != "identity":
+            raise InvalidInputError(
+                f"the table cannot be partitioned by {entry['transform']}",
+                cause="Delta tables are partitioned by the values of columns alone",
+                remedy="partition by a column, a generated one if need be",
+                transform=entry["transform"],
+            )
+        source = entry["source"]
+        path: Path = (source,) if isinstance(source, str) else tuple(source)
+        if len(path) != 1:
+            raise InvalidInputError(
+                f"the table cannot be partitioned by {columns.spelled(path)}",
+                cause="partition columns are top-level columns",
+                remedy="add a top-level column with its value and partition by that",
+                column=columns.spelled(path),
+            )
+        found = find(schema, path)
+        names.append(found["name"] if found else path[0])
+    columns.check_partitioning(schema, names)
+    return names
+
+
+def check_stats_columns(schema: Struct, properties: dict[str, str]) -> None:
+    """Raises for columns in delta.dataSkippingStatsColumns that do not exist."""
+    for text in split_columns(properties.get("delta.dataSkippingStatsColumns", "")):
+        if find(schema, column_path(text)) is None:
+            raise InvalidInputError(
+                f"there is no column {text} to keep statistics of",
+                cause="delta.dataSkippingStatsColumns names it",
+                remedy="correct the property",
+                column=text,
+            )
+
+
+def delta_schema(metadata: Metadata) -> Struct:
+    """The schema in Delta's own spelling: ids and physical names back in the fields' metadata."""
+    mapped = mode_of(metadata.properties) != "none"
+    joined = _joined(metadata.schema, metadata.physical, mapped)
+    assert isinstance(joined, dict)
+    return joined
+
+
+def _joined(logical: DataType, physical: DataType, mapped: bool) -> DataType:
+    if not isinstance(logical, dict) or not isinstance(physical, dict):
+        return logical
+    copy = dict(logical)
+    if copy["type"] == "struct":
+        copy["fields"] = [
+            {
+                "name": field["name"],
+                "type": _joined(field["type"], stored["type"], mapped),
+                "nullable": field["nullable"],
+                "metadata": field["metadata"] | (_mapping_of(stored) if mapped else {}),
+            }
+            for field, stored in zip(logical["fields"], physical["fields"], strict=True)
+        ]
+    for part in ("elementType", "keyType", "valueType"):
+        if part in copy:
+            copy[part] = _joined(logical[part], physical[part], mapped)
+    return copy
+
+
+def _mapping_of(stored: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {PHYSICAL_NAME: stored["name"]}
+    if FIELD_ID in stored["metadata"]:
+        found[ID] = stored["metadata"][FIELD_ID]
+    if "parquet.field.nested.ids" in stored["metadata"]:
+        found[NESTED_IDS] = stored["metadata"]["parquet.field.nested.ids"]
+    return found
+
+
+def to_action(metadata: Metadata, base: MetaData | None) -> MetaData:
+    """The metaData action of a definition. `base` is what it goes on from; None for a table made anew."""
+    schema = delta_schema(metadata)
+    if base is not None:
+        schema = _with_type_changes(schema, base.schema, mode_of(metadata.properties) != "none")
+    kept = {
+        key: value
+        for key, value in metadata.properties.items()
+        if key not in _PROTOCOL_KEYS and not key.startswith(FEATURE_PREFIX)
+    }
+    return MetaData(
+        id=metadata.id,
+        schema=schema,
+        partition_columns=tuple(field.source[0] for field in metadata.partitioning),
+        configuration=kept | {CHECK_PREFIX + name: sql for name, sql in metadata.checks.items()},
+        name=base.name if base is not None else None,
+        description=metadata.comment,
+        created=metadata.created,
+        format=base.format if base is not None else {"provider": "parquet", "options": {}},
+    )
+
+
+def _with_type_changes(new: Struct, old: Struct, mapped: bool) -> Struct:
+    """`new` with the type changes recorded in `old`, and one more wherever a type differs from the old one."""
+
+    def key(field: dict[str, Any]) -> str:
+        # A base without mapping has only names, and those become the physical names.
+        name = (field.get("metadata") or {}).get(PHYSICAL_NAME) if mapped else None
+        return str(name or field["name"])
+
+    before = {key(field): field for field in old["fields"]}
+    fields = []
+    for field in new["fields"]:
+        previous = before.get(key(field))
+        if previous is None:
+            fields.append(field)
+            continue
+        type, differences = _compared(field["type"], previous["type"], mapped, ())
+        recorded = list((previous.get("metadata") or {}).get(TYPE_CHANGES, ())) + differences
+        metadata = field["metadata"] | ({TYPE_CHANGES: recorded} if recorded else {})
+        fields.append({**field, "type": type, "metadata": metadata})
+    return {"type": "struct", "fields": fields}
+
+
+def _compared(new: DataType, old: DataType, mapped: bool, path: Path) -> tuple[DataType, list[dict[str, str]]]:
+    """`new` with the records of its own fields, and the differences the field that holds it must record."""
+    if isinstance(new, dict) and isinstance(old, dict) and new["type"] == old["type"]:
+        if new["type"] == "struct":
+            return _with_type_changes(new, old, mapped), []
+        copy, found = dict(new), []
+        for part, name in (("elementType", "element"), ("keyType", "key"), ("valueType", "value")):
+            if part in copy:
+                copy[part], more = _compared(new[part], old[part], mapped, (*path, name))
+                found += more
+        return copy, found
+    if new == old or not columns.widens(old, new):
+        return new, []
+    change = {"fromType": str(old), "toType": str(new)}
+    return new, [change | ({"fieldPath": ".".join(path)} if path else {})]
+
+
+def write_settings(metadata: Metadata) -> dict[str, Any]:
+    """How data files of the table are to be written: see `write` in the wire's table."""
+    properties = metadata.properties
+    size = properties.get("write.target-file-size-bytes") or properties.get("delta.targetFileSize")
+    codec = properties.get("write.parquet.compression-codec") or properties.get("delta.parquet.compression.codec")
+    options = {
+        "parquet.block.size": properties.get("write.parquet.row-group-size-bytes"),
+        "parquet.page.size": properties.get("write.parquet.page-size-bytes"),
+    }
+    return {
+        "target_file_size": parse_bytes(size) if size else DEFAULT_TARGET_FILE_SIZE,
+        "compression": _CODECS.get(codec.lower(), codec.lower()) if codec else None,
+        "stats_columns": [list(path) for path in indexed_columns(metadata)],
+        "writer_options": {key: str(parse_bytes(value)) for key, value in options.items() if value},
+    }

@@ -1,0 +1,221 @@
+"""A Delta table at a location, and the Delta format.
+
+The brain opens tables with `DeltaFormat` and calls `DeltaTable`. The newest snapshot is kept and
+brought up to date by what was committed since: two look-ups if that is nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from lakemend.errors import VersionNotFoundError
+from lakemend.formats.delta.changes import DeltaCommitted, commit_info, describe, read_change
+from lakemend.formats.delta.log import (
+    LAST_CHECKPOINT,
+    Listing,
+    available,
+    choose,
+    commit_path,
+    commits_after,
+    find_log,
+    list_log,
+    version_not_found,
+)
+from lakemend.formats.delta.replay import corrupt
+from lakemend.formats.delta.snapshot import (
+    DeltaSnapshot,
+    advance,
+    in_commit_timestamps_from,
+    load,
+    require_in_commit_timestamp,
+)
+from lakemend.formats.format import Change, Committed, Metadata, Snapshot
+from lakemend.storage import Entry, Store
+
+_KEPT = 4
+_HISTORY_BATCH = 64
+
+
+class DeltaTable:
+    """See `format.Table`. May be used from several threads."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._lock = threading.RLock()
+        self._latest: DeltaSnapshot | None = None
+        self._latest_commit: Entry | None = None
+        self._older: OrderedDict[int, DeltaSnapshot] = OrderedDict()
+
+    def latest(self) -> DeltaSnapshot:
+        with self._lock:
+            known, commit = self._latest, self._latest_commit
+            if known is not None and commit is not None and self.store.head(commit.path) == commit:
+                return self._updated(known)
+            # Nothing is known, or the log is not the one it was: the table was replaced in its place.
+            self._older.clear()
+            return self._remember(self._load(None))
+
+    def _updated(self, known: DeltaSnapshot) -> DeltaSnapshot:
+        if self.store.head(commit_path(known.version + 1)) is None:
+            return known
+        new = commits_after(self.store, known.version)
+        if not new:
+            return known
+        modified = known.modified
+        for entry in new:
+            modified = max(entry.modified, modified + 1)
+        logs = [(known.version + 1 + i, entry.path) for i, entry in enumerate(new)]
+        self._keep(known)
+        return self._remember(advance(known, logs, modified), new[-1])
+
+    def _remember(self, snapshot: DeltaSnapshot, commit: Entry | None = None) -> DeltaSnapshot:
+        self._latest = snapshot
+        self._latest_commit = commit or self.store.head(commit_path(snapshot.version))
+        return snapshot
+
+    def _keep(self, snapshot: DeltaSnapshot) -> None:
+        self._older[snapshot.version] = snapshot
+        while len(self._older) > _KEPT:
+            self._older.popitem(last=False)
+
+    def _load(self, version: int | None) -> DeltaSnapshot:
+        listing = find_log(self.store, version)
+        try:
+            return load(self.store, listing, choose(self.store, listing, version))
+        except Exception as error:
+            # The hinted checkpoint may be damaged, or clean-up may have overtaken the listing.
+            if not listing.start and not isinstance(error, FileNotFoundError):
+                raise
+            from lakemend.errors import CorruptTableError
+
+            if not isinstance(error, CorruptTableError | FileNotFoundError):
+                raise
+            whole = list_log(self.store)
+            return load(self.store, whole, choose(self.store, whole, version))
+
+    def at_version(self, version: int) -> DeltaSnapshot:
+        with self._lock:
+            if self._latest is not None and self._latest.version == version:
+                return self._latest
+            if version not in self._older:
+                self._keep(self._load(version))
+            return self._older[version]
+
+    def at_timestamp(self, millis: int) -> DeltaSnapshot:
+        latest = self.latest()
+        listing = list_log(self.store)
+        reach = available(listing)
+        if reach is None:
+            raise version_not_found(self.store, listing, latest.version)
+        version = self._version_at(millis, latest, listing, reach[0])
+        return latest if version == latest.version else self.at_version(version)
+
+    def _version_at(self, millis: int, latest: DeltaSnapshot, listing: Listing, earliest: int) -> int:
+        modified = {v: t for v, t in listing.timestamps().items() if earliest <= v <= latest.version}
+        modified.setdefault(latest.version, latest.timestamp)
+        if latest.in_commit_timestamps:
+            first = in_commit_timestamps_from(latest.meta)
+            own = [v for v in sorted(modified) if v >= first]
+            found = _last_at_or_before(own, millis, self._own_time)
+            if found is not None:
+                return found
+            modified = {v: t for v, t in modified.items() if v < first}
+        found = _last_at_or_before(sorted(modified), millis, modified.__getitem__)
+        if found is not None:
+            return found
+        oldest = min(modified, default=latest.version)
+        begin = modified.get(oldest, latest.timestamp)
+        raise VersionNotFoundError(
+            f"{self.store.url} has no version at or before timestamp {millis} (epoch milliseconds)",
+            cause=f"the oldest version that can be read is {oldest}, committed at {begin}; "
+            f"the newest is {latest.version}, committed at {latest.timestamp}",
+            remedy="choose a timestamp in that range",
+            timestamp=millis,
+            earliest=oldest,
+            latest=latest.version,
+        )
+
+    def _own_time(self, version: int) -> int:
+        path = commit_path(version)
+        return require_in_commit_timestamp(commit_info(version, path, self.store.get(path)), version)
+
+    def changes_since(self, version: int) -> list[Committed]:
+        base = self.at_version(version)
+        entries = commits_after(self.store, version)
+        try:
+            datas = self.store.get_many([entry.path for entry in entries])
+        except FileNotFoundError as error:
+            raise corrupt(str(error), "the file does not exist") from error
+        changes: list[Committed] = []
+        modified = base.modified
+        for number, (entry, data) in enumerate(zip(entries, datas, strict=True), version + 1):
+            modified = max(entry.modified, modified + 1)
+            changes.append(self._change(base, number, entry, data, modified))
+        return changes
+
+    def _change(self, base: DeltaSnapshot, version: int, entry: Entry, data: bytes, modified: int) -> DeltaCommitted:
+        return read_change(base, version, entry.path, data, modified)
+
+    def try_commit(self, base: Snapshot | None, change: Change) -> int:
+        from lakemend.formats.delta.commit import try_commit
+
+        return try_commit(self, base, change)
+
+    def history(self, limit: int | None = None) -> list[dict[str, Any]]:
+        return list(self._history(limit))
+
+    def _history(self, limit: int | None) -> Iterator[dict[str, Any]]:
+        listing = list_log(self.store)
+        if listing.latest is None:
+            choose(self.store, listing)
+        timestamps = listing.timestamps()
+        versions = sorted(listing.commits, reverse=True)[: limit if limit is None else max(limit, 0)]
+        for start in range(0, len(versions), _HISTORY_BATCH):
+            batch = versions[start : start + _HISTORY_BATCH]
+            paths = [listing.commits[v].path for v in batch]
+            for version, path, data in zip(batch, paths, self.store.get_many(paths), strict=True):
+                yield describe(version, timestamps[version], commit_info(version, path, data))
+
+
+def _last_at_or_before(versions: Sequence[int], millis: int, time: Callable[[int], int]) -> int | None:
+    """The last version whose time is not after `millis`; times grow with versions."""
+    low, high = 0, len(versions)
+    while low < high:
+        middle = (low + high) // 2
+        if time(versions[middle]) <= millis:
+            low = middle + 1
+        else:
+            high = middle
+    return versions[low - 1] if low else None
+
+
+class DeltaFormat:
+    """See `format.Format`."""
+
+    name = "delta"
+
+    def recognises(self, store: Store) -> bool:
+        if store.head(LAST_CHECKPOINT) is not None or store.head(commit_path(0)) is not None:
+            return True
+        return list_log(store).latest is not None
+
+    def open(self, store: Store) -> DeltaTable:
+        return DeltaTable(store)
+
+    def new_metadata(self, request: dict[str, Any], base: Snapshot | None) -> Metadata:
+        from lakemend.formats.delta.metadata import new_metadata
+
+        return new_metadata(request, base)
+
+    def altered_metadata(self, base: Snapshot, changes: Sequence[dict[str, Any]]) -> Metadata:
+        from lakemend.formats.delta.alter import altered_metadata
+
+        return altered_metadata(base, changes)
+
+    def write_settings(self, metadata: Metadata) -> dict[str, Any]:
+        from lakemend.formats.delta.metadata import write_settings
+
+        return write_settings(metadata)

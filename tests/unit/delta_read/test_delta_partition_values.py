@@ -1,0 +1,117 @@
+"""Partition values: Delta's strings, typed values, and the spelling of paths."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakemend.errors import CorruptTableError, InvalidInputError
+from lakemend.formats.delta import partition_values as pv
+from lakemend.schema import to_arrow, to_wire
+
+UTC = dt.UTC
+CASES: list[tuple[Any, str, Any]] = [
+    ("long", "-5", -5),
+    ("integer", "9", 9),
+    ("boolean", "true", True),
+    ("boolean", "FALSE", False),
+    ("string", " x ", " x "),
+    ("date", "2024-02-29", dt.date(2024, 2, 29)),
+    ("decimal(10,2)", "1.5", Decimal("1.50")),
+    ("decimal(10,2)", "-0.25", Decimal("-0.25")),
+    ("double", "1.5", 1.5),
+    ("double", "-Infinity", float("-inf")),
+    ("timestamp", "2024-01-02 03:04:05", dt.datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)),
+    ("timestamp", "2024-01-02 03:04:05.123456", dt.datetime(2024, 1, 2, 3, 4, 5, 123456, UTC)),
+    ("timestamp", "2024-01-02T03:04:05.123456Z", dt.datetime(2024, 1, 2, 3, 4, 5, 123456, UTC)),
+    ("timestamp", "2024-01-02T03:04:05+01:00", dt.datetime(2024, 1, 2, 2, 4, 5, tzinfo=UTC)),
+    ("timestamp_ntz", "2024-01-02 03:04:05.5", dt.datetime(2024, 1, 2, 3, 4, 5, 500000)),
+    ("binary", "\u0001é", b"\x01\xc3\xa9"),
+]
+
+
+@pytest.mark.parametrize(("type", "text", "value"), CASES)
+def test_parse(type: Any, text: str, value: Any) -> None:
+    column = pv.parse_column(pa.array([text, None, "", text]), type, "c")
+    assert column.type == to_arrow(type)
+    assert column.to_pylist() == [value, None, None, value]
+
+
+def test_nan() -> None:
+    (value,) = pv.parse_column(pa.array(["NaN"]), "double", "c").to_pylist()
+    assert value != value
+
+
+@pytest.mark.parametrize(
+    ("type", "text"),
+    [("long", "x"), ("date", "2024-13-01"), ("boolean", "maybe"), ("decimal(4,2)", "1.234"), ("timestamp", "noon"),
+     ("integer", "99999999999"), ("decimal(4,2)", "123456"), ("byte", "300")],
+)  # fmt: skip
+def test_nonsense_is_named(type: str, text: str) -> None:
+    with pytest.raises(CorruptTableError, match=f"'{text}' for column 'c'"):
+        pv.parse_column(pa.array([text]), type, "c")
+
+
+@pytest.mark.parametrize(("type", "text", "value"), CASES)
+def test_format_round_trip(type: Any, text: str, value: Any) -> None:
+    written = pv.format_value(to_wire(value), type)
+    assert pv.parse_column(pa.array([written]), type, "c").to_pylist() == [value]
+
+
+def test_format() -> None:
+    assert pv.format_value(None, "long") is None
+    assert pv.format_value("", "string") is None
+    assert pv.format_value(1_500_000, "timestamp") == "1970-01-01T00:00:01.500000Z"
+    assert pv.format_value(1_500_000, "timestamp_ntz") == "1970-01-01 00:00:01.500000"
+    assert pv.format_value("NaN", "double") == "NaN"
+    assert pv.format_value(True, "boolean") == "true"
+    with pytest.raises(InvalidInputError, match="UTF-8"):
+        pv.format_value(base64.b64encode(b"\xff").decode(), "binary")
+
+
+@given(st.integers(-62135596800_000_000, 253402300799_999_999))
+def test_timestamps_round_trip(micros: int) -> None:
+    for type in ("timestamp", "timestamp_ntz"):
+        (value,) = pv.parse_column(pa.array([pv.format_value(micros, type)]), type, "c").cast(pa.int64()).to_pylist()
+        assert value == micros
+
+
+@given(st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\x00")))
+def test_paths_round_trip(text: str) -> None:
+    assert pv.decode_path(pv.encode_path(text)) == text
+    assert pv.unescape_hive(pv.escape_hive(text)) == text
+    assert "/" not in pv.escape_hive(text)
+
+
+def test_directories() -> None:
+    assert pv.partition_directory(["a b", "c"], ["x/y=1%", None]) == "a b=x%2Fy%3D1%25/c=__HIVE_DEFAULT_PARTITION__"
+    assert pv.encode_path("a=x%2Fy z/ü.parquet") == "a=x%252Fy%20z/%C3%BC.parquet"
+
+
+def test_to_map() -> None:
+    values = pa.array([{"a": "1", "b": None}, {"a": None, "b": "x"}], pa.struct([("a", pa.string()), ("b", pa.string())]))
+    assert pv.to_map(values).to_pylist() == [[("a", "1"), ("b", None)], [("a", None), ("b", "x")]]
+    empty = pa.Array.from_buffers(pa.struct([]), 2, [None])
+    assert pv.to_map(empty).to_pylist() == [[], []]
+
+
+def test_weird_values_in_a_table(made: Any) -> None:
+    made.create(("id", "long"), ("p q", "string"), partition_by=("p q",))
+    texts = ["a b", "x/y", "50%", "ü日", '"', "=", "\\", "", None]
+    for i, text in enumerate(texts):
+        made.commit(1 + i, made.add(f"p%20q=x/{i}.parquet", {"p q": text}))
+    found = made.open().latest().files.column("partition").to_pylist()
+    assert [f["p q"] for f in found] == [*texts[:-2], None, None]
+
+
+def test_unquoted_partition_values(made: Any) -> None:
+    made.create(("id", "long"), ("n", "integer"), ("b", "boolean"), partition_by=("n", "b"))
+    made.commit(1, made.add("f", {"n": 5, "b": True}), made.add("g", {"n": "6"}))
+    assert made.open().latest().files.column("partition").to_pylist() == [{"n": 5, "b": True}, {"n": 6, "b": None}]

@@ -1,0 +1,264 @@
+"""Checkpoints others can read, with nothing lost, and log clean-up that never takes too much."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import polars
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakemend.formats.delta.checkpoint_writer import is_due, state_of, write_checkpoint
+from lakemend.formats.delta.cleanup import clean_log
+from lakemend.formats.delta.table import DeltaTable
+from lakemend.formats.format import Change
+from lakemend.schema import struct
+from lakemend.storage import open_store
+from tests.unit.delta_write.delta_tables import ALL, Lake, metadata
+
+DAY = 86_400_000
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "t")
+
+
+def log_files(lake: Lake) -> list[str]:
+    return sorted(p.name for p in (lake.root / "_delta_log").iterdir() if p.is_file())
+
+
+def fresh(lake: Lake) -> DeltaTable:
+    return DeltaTable(open_store(str(lake.root)))
+
+
+def forget_commits(lake: Lake, before: int) -> None:
+    """Only the checkpoint can tell what was in the commits before."""
+    for version in range(before):
+        (lake.root / "_delta_log" / f"{version:020d}.json").unlink()
+
+
+EVERYTHING = struct(
+    ("id", "long"),
+    ("b", "boolean"),
+    ("f", "float"),
+    ("d", "double"),
+    ("dec", "decimal(20,3)"),
+    ("day", "date"),
+    ("at", "timestamp_ntz"),
+    ("text", "string"),
+    ("raw", "binary"),
+    ("s", struct(("inner", "integer"), ("deep", struct(("er", "string"))))),
+    ("l", {"type": "array", "elementType": "long", "containsNull": True}),
+    ("part", "date"),
+)
+ROW: dict[str, Any] = {
+    "id": 1,
+    "b": True,
+    "f": 1.5,
+    "d": -0.0,
+    "dec": Decimal("12345678901234567.125"),
+    "day": date(2024, 1, 2),
+    "at": datetime(2024, 1, 2, 3, 4, 5, 678901),
+    "text": "t" * 50,
+    "raw": b"\x00\xff",
+    "s": {"inner": 3, "deep": {"er": "x"}},
+    "l": [1, None],
+}
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+@pytest.mark.parametrize("json_stats", ["true", "false"])
+def test_a_checkpoint_holds_the_whole_state(lake: Lake, policy: str, json_stats: str) -> None:
+    properties = {
+        "delta.checkpointInterval": "5",
+        "delta.checkpointPolicy": policy,
+        "delta.checkpoint.writeStatsAsJson": json_stats,
+    }
+    lake.create(metadata(EVERYTHING, ("part",), properties=properties, checks={"c": "id > 0"}, comment="all of it"))
+    for number in range(3):
+        files = [lake.write([ROW | {"id": number}, ROW | {"id": 10}], partition=(number or None,))]
+        lake.append(*files, transaction=("app", number))
+    base = lake.table.latest()
+    lake.table.try_commit(base, Change("delete", removed=lake.removed(base, 0), read_predicate=ALL))
+    base = lake.table.latest()
+    lake.table.try_commit(base, Change("delete", masked=[lake.masked(base, 0, 1)], read_predicate=ALL))
+    before = fresh(lake).latest()
+    assert before.version == 5 and any("checkpoint" in name for name in log_files(lake))
+    forget_commits(lake, 5)
+    after = fresh(lake).latest()
+    assert after.version == 5
+    order = [("path", "ascending")]
+    assert after.raw.drop(["dataChange"]).sort_by(order).equals(before.raw.drop(["dataChange"]).sort_by(order))
+    assert after.meta == before.meta and after.protocol == before.protocol
+    assert after.transactions == before.transactions
+    assert sorted(after.tombstones["path"].to_pylist()) == sorted(before.tombstones["path"].to_pylist())
+    for column in (("id",), ("d",), ("dec",), ("day",), ("at",), ("text",), ("s", "inner"), ("s", "deep", "er")):
+        ours, theirs = after.stats(column), before.stats(column)
+        assert ours is not None and theirs is not None, column
+        assert sorted(map(str, ours.min.to_pylist())) == sorted(map(str, theirs.min.to_pylist())), column
+        assert sorted(map(str, ours.max.to_pylist())) == sorted(map(str, theirs.max.to_pylist())), column
+        assert ours.nulls.to_pylist() == theirs.nulls.to_pylist(), column
+    if json_stats == "true":
+        assert sorted(map(str, after.stats_json().to_pylist())) == sorted(map(str, before.stats_json().to_pylist()))
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+@pytest.mark.parametrize("vectors", ["true", "false"])
+@pytest.mark.parametrize("json_stats", ["true", "false"])
+def test_others_read_tables_from_our_checkpoints(lake: Lake, policy: str, vectors: str, json_stats: str) -> None:
+    properties = {
+        "delta.checkpointInterval": "3",
+        "delta.checkpointPolicy": policy,
+        "delta.enableDeletionVectors": vectors,
+        "delta.checkpoint.writeStatsAsJson": json_stats,
+    }
+    schema = struct(
+        ("id", "long"), ("p", "string"), ("at", "timestamp"), ("s", struct(("x", "double"))), ("dec", "decimal(10,2)")
+    )
+    lake.create(metadata(schema, ("p",), properties=properties))
+    for number in range(3):
+        rows = [{"id": 10 * number + i, "s": {"x": i / 2}, "dec": Decimal("1.25"), "at": None} for i in range(4)]
+        lake.append(lake.write(rows, partition=("a b" if number else None,)))
+    forget_commits(lake, 3)
+    expected = {10 * n + i for n in range(3) for i in range(4)}
+    if vectors == "true":
+        base = lake.table.latest()
+        lake.table.try_commit(base, Change("delete", masked=[lake.masked(base, 0, 0)], read_predicate=ALL))
+        gone = (base.stats(("id",)) or pytest.fail("no stats")).min[0].as_py()
+        expected.discard(gone)
+    theirs = deltalake.DeltaTable(str(lake.root))
+    found = deltalake.QueryBuilder().register("t", theirs).execute("select id from t where id >= 0").read_all()
+    assert set(found["id"].to_pylist()) == expected
+    assert len(theirs.file_uris()) == 3
+    if policy == "classic" and vectors == "false":
+        assert set(polars.scan_delta(str(lake.root)).filter(polars.col("id") >= 0).collect()["id"]) == expected
+        assert set(theirs.to_pyarrow_table()["id"].to_pylist()) == expected
+        # They go on with our log, and we with theirs.
+        deltalake.write_deltalake(theirs, theirs.to_pyarrow_table().slice(0, 2), mode="append")
+        theirs.create_checkpoint()
+        assert fresh(lake).latest().files.num_rows == 4
+        if json_stats == "true":
+            assert fresh(lake).latest().files["rows"].to_pylist().count(2) == 1
+
+
+def test_checkpoints_come_every_so_many_commits(lake: Lake) -> None:
+    assert [v for v in range(31) if is_due(v, {})] == [10, 20, 30]
+    lake.create(metadata(properties={"delta.checkpointInterval": "2"}))
+    for number in range(5):
+        lake.append_rows({"id": number, "p": "x", "x": 1.0})
+    checkpoints = [name for name in log_files(lake) if name.endswith(".parquet")]
+    assert [int(name[:20]) for name in checkpoints] == [2, 4]
+    hint = json.loads((lake.root / "_delta_log" / "_last_checkpoint").read_text())
+    assert hint["version"] == 4 and hint["numOfAddFiles"] == 4
+
+
+def test_the_hint_never_goes_back(lake: Lake) -> None:
+    lake.create(metadata(properties={"delta.checkpointInterval": "2"}))
+    for number in range(4):
+        lake.append_rows({"id": number, "p": "x", "x": 1.0})
+    write_checkpoint(lake.table.store, state_of(lake.table.at_version(3)))
+    assert json.loads((lake.root / "_delta_log" / "_last_checkpoint").read_text())["version"] == 4
+
+
+def test_expired_tombstones_are_left_out(lake: Lake) -> None:
+    lake.create(rows=[{"id": 1, "p": "", "x": 1.0}])
+    base = lake.table.latest()
+    lake.table.try_commit(base, Change("delete", removed=lake.removed(base, 0), read_predicate=ALL))
+    state = state_of(lake.table.latest())
+    write_checkpoint(lake.table.store, state, now=int(time.time() * 1000) + 8 * DAY)
+    table = pq.read_table(lake.root / "_delta_log" / f"{1:020d}.checkpoint.parquet")
+    assert table["remove"].null_count == len(table)
+
+
+def test_statistics_are_typed_in_the_checkpoint(lake: Lake) -> None:
+    lake.create(metadata(EVERYTHING, ("part",), properties={"delta.checkpointInterval": "1"}))
+    lake.append(lake.write([ROW, ROW | {"f": 2.5}], partition=(1,)))
+    table = pq.read_table(lake.root / "_delta_log" / f"{1:020d}.checkpoint.parquet")
+    add = next(a for a in table["add"].to_pylist() if a)
+    assert add["partitionValues_parsed"] == {"part": date(1970, 1, 2)}
+    assert add["stats_parsed"]["numRecords"] == 2
+    assert add["stats_parsed"]["minValues"]["dec"] == ROW["dec"] and add["stats_parsed"]["maxValues"]["f"] == 2.5
+    assert add["stats_parsed"]["minValues"]["s"] == {"inner": 3, "deep": {"er": "x"}}
+    assert add["stats_parsed"]["minValues"]["at"] == datetime(2024, 1, 2, 3, 4, 5, 678000)
+    assert "raw" not in add["stats_parsed"]["minValues"] and add["stats_parsed"]["nullCount"]["raw"] == 0
+    assert pa.types.is_date(
+        table.schema.field("add").type.field("stats_parsed").type.field("minValues").type.field("day").type
+    )
+
+
+def age(lake: Lake, days: dict[int, float]) -> None:
+    """Makes everything of each version so many days old."""
+    for path in (lake.root / "_delta_log").rglob("*"):
+        if path.is_file() and path.name[:20].isdigit():
+            version = int(path.name[:20])
+            if version in days:
+                moment = time.time() - days[version] * 86400
+                os.utime(path, (moment, moment))
+
+
+def test_clean_up_keeps_every_unexpired_version_readable(lake: Lake) -> None:
+    lake.create(metadata(properties={"delta.checkpointInterval": "3"}))
+    for number in range(10):
+        lake.append_rows({"id": number, "p": "x", "x": 1.0})
+    age(lake, {v: 60 - v for v in range(8)} | {8: 5, 9: 4, 10: 3})
+    properties = lake.table.latest().meta.configuration
+    assert clean_log(lake.table.store, properties) > 0
+    versions = sorted(int(n[:20]) for n in log_files(lake) if n.endswith(".json"))
+    # Version 8 is the oldest younger than thirty days; the checkpoint it needs is 6.
+    assert versions == [6, 7, 8, 9, 10]
+    table = fresh(lake)
+    for version in range(6, 11):
+        assert table.at_version(version).files.num_rows == version
+    assert deltalake.DeltaTable(str(lake.root)).version() == 10
+
+
+@pytest.mark.parametrize(
+    ("properties", "days"),
+    [
+        ({"delta.enableExpiredLogCleanup": "false"}, 60.0),
+        ({"delta.logRetentionDuration": "interval 100 days"}, 60.0),
+        ({}, 1.0),
+    ],
+)
+def test_clean_up_deletes_nothing_it_should_not(lake: Lake, properties: dict[str, str], days: float) -> None:
+    lake.create(metadata(properties={"delta.checkpointInterval": "2"}))
+    for number in range(5):
+        lake.append_rows({"id": number, "p": "x", "x": 1.0})
+    age(lake, dict.fromkeys(range(6), days))
+    before = log_files(lake)
+    assert clean_log(lake.table.store, properties) == 0
+    assert log_files(lake) == before
+
+
+def test_clean_up_without_a_readable_checkpoint_deletes_nothing(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    lake.create(metadata(properties={"delta.checkpointInterval": "3"}))
+    for number in range(4):
+        lake.append_rows({"id": number, "p": "x", "x": 1.0})
+    (lake.root / "_delta_log" / f"{3:020d}.checkpoint.parquet").write_bytes(b"broken")
+    age(lake, dict.fromkeys(range(5), 60.0))
+    before = log_files(lake)
+    assert clean_log(lake.table.store, {}) == 0
+    assert log_files(lake) == before and "not cleaned up" in caplog.text
+
+
+def test_clean_up_removes_sidecars_nobody_names(lake: Lake) -> None:
+    lake.create(metadata(properties={"delta.checkpointInterval": "2", "delta.checkpointPolicy": "v2"}))
+    for number in range(5):
+        lake.append_rows({"id": number, "p": "x", "x": 1.0})
+    sidecars = lake.root / "_delta_log" / "_sidecars"
+    assert len(list(sidecars.iterdir())) == 2
+    for path in sidecars.iterdir():
+        os.utime(path, (time.time() - 60 * 86400,) * 2)
+    age(lake, dict.fromkeys(range(5), 60.0))
+    clean_log(lake.table.store, {})
+    assert len(list(sidecars.iterdir())) == 1
+    assert fresh(lake).latest().files.num_rows == 5

@@ -1,0 +1,408 @@
+"""Commits, read back by deltalake and by Lakemend itself."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pytest
+
+from lakemend.errors import CommitUnknownError, InvalidInputError, StorageError, UnsupportedFeatureError
+from lakemend.formats.delta.commit import INLINE_BYTES, landed
+from lakemend.formats.delta.deletion_vector import read_vector
+from lakemend.formats.format import Change, Masked, Removed, VersionTaken
+from lakemend.schema import struct
+from tests.unit.delta_write.delta_tables import ALL, SCHEMA, Lake, equals, metadata, positions
+
+ROWS = [{"id": 1, "p": "a", "x": 1.5}, {"id": 2, "p": "b", "x": None}, {"id": 3, "p": "c", "x": -1.0}]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "t")
+
+
+def actions(lake: Lake, version: int) -> list[dict[str, Any]]:
+    text = (lake.root / "_delta_log" / f"{version:020d}.json").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def of_kind(lake: Lake, version: int, kind: str) -> list[dict[str, Any]]:
+    return [action[kind] for action in actions(lake, version) if kind in action]
+
+
+def rows(lake: Lake) -> list[int]:
+    return sorted(
+        deltalake.QueryBuilder()
+        .register("t", deltalake.DeltaTable(str(lake.root)))
+        .execute("select id from t")
+        .read_all()["id"]
+        .to_pylist()
+    )
+
+
+PLAIN = {"delta.enableDeletionVectors": "false"}
+
+
+def test_create_and_append_are_read_by_deltalake(lake: Lake) -> None:
+    lake.create(metadata(properties=PLAIN), ROWS)
+    lake.append_rows({"id": 4, "p": "d", "x": 0.0})
+    theirs = deltalake.DeltaTable(str(lake.root))
+    assert theirs.version() == 1
+    assert sorted(theirs.to_pyarrow_table()["id"].to_pylist()) == [1, 2, 3, 4]
+    history = theirs.history()
+    assert [entry["operation"] for entry in history] == ["WRITE", "CREATE TABLE AS SELECT"]
+    assert history[0]["operationParameters"] == {"mode": "Append", "partitionBy": "[]"}
+    assert history[0]["operationMetrics"]["numOutputRows"] == "1"
+    assert history[0]["isBlindAppend"] is True and history[0]["readVersion"] == 0
+    flat = theirs.get_add_actions(flatten=True)
+    found = {name: flat[name].to_pylist() for name in flat.schema.names}
+    by_size = sorted(zip(found["num_records"], found["min.id"], found["max.id"], found["null_count.x"], strict=True))
+    assert by_size == [(1, 4, 4, 0), (3, 1, 3, 1)]
+
+
+def test_deltalake_goes_on_from_our_commits(lake: Lake) -> None:
+    """Our fields in commitInfo survive history, an incremental update and a commit of theirs."""
+    lake.create(metadata(properties=PLAIN), ROWS)
+    theirs = deltalake.DeltaTable(str(lake.root))
+    change = Change("append", added=[lake.write([ROWS[0]])], read_predicate=equals("id", 1))
+    lake.table.try_commit(lake.table.latest(), change)
+    theirs.update_incremental()
+    assert theirs.version() == 1
+    stale = deltalake.DeltaTable(str(lake.root))
+    lake.append_rows(ROWS[1])
+    deltalake.write_deltalake(stale, stale.to_pyarrow_table().slice(0, 1), mode="append")
+    assert lake.table.latest().version == 3
+    assert len(deltalake.DeltaTable(str(lake.root)).history()) == 4
+    assert lake.table.changes_since(0)[0].read_predicate == equals("id", 1)
+
+
+def test_partition_values_and_paths(lake: Lake) -> None:
+    lake.create(metadata(partitioning=("p",), properties=PLAIN))
+    values = ["a b", "x/y", "50%", "ü=ß", "a:b", None, "#?&"]
+    for number, value in enumerate(values):
+        lake.append(lake.write([{"id": number, "x": 1.0}], partition=(value,)))
+    theirs = deltalake.DeltaTable(str(lake.root)).to_pyarrow_table().sort_by("id")
+    assert theirs["p"].to_pylist() == values
+    ours = lake.table.latest().files
+    assert {v["p"] for v in ours["partition"].to_pylist()} == set(values)
+
+
+TYPED = {
+    "boolean": ([True, False], True),
+    "integer": ([7, -3], 7),
+    "date": ([date(2024, 2, 29), date(1999, 1, 1)], 19782),
+    "timestamp": ([datetime(2024, 1, 1, 2, 3, 4, 567891, UTC), datetime(1960, 1, 1, tzinfo=UTC)], 1704074584567891),
+    "decimal(20,4)": ([Decimal("12345678901.2345"), Decimal("-0.5000")], "12345678901.2345"),
+    "string": (["long" * 20, "short"], "a string"),
+    "float": ([0.1, -0.0], 2.5),
+}
+
+
+@pytest.mark.parametrize("type", TYPED)
+def test_types_as_data_and_as_partition(lake: Lake, type: str) -> None:
+    values, partition = TYPED[type]
+    schema = struct(("id", "long"), ("v", type), ("part", type))
+    lake.create(metadata(schema, ("part",), properties=PLAIN))
+    lake.append(lake.write([{"id": i, "v": v} for i, v in enumerate(values)], partition=(partition,)))
+    read = deltalake.DeltaTable(str(lake.root)).to_pyarrow_table().sort_by("id")
+    assert read["v"].to_pylist() == pytest.approx(values) if type == "float" else read["v"].to_pylist() == values
+    ours = lake.table.latest()
+    assert ours.files["partition"][0].as_py()["part"] == read["part"][0].as_py()
+    bounds = ours.stats(("v",))
+    if bounds is not None and type not in ("boolean", "float"):
+        assert bounds.min[0].as_py() <= min(values) and bounds.max[0].as_py() >= max(values)
+
+
+def test_removes_hold_everything_a_reader_may_want(lake: Lake) -> None:
+    lake.create(metadata(partitioning=("p",)))
+    lake.append(lake.write([{"id": 1, "x": 1.0}], partition=("a b",)))
+    base = lake.table.latest()
+    change = Change("delete", removed=lake.removed(base, 0), read_predicate=ALL, parameters={"predicate": "id = 1"})
+    lake.table.try_commit(base, change)
+    (remove,) = of_kind(lake, 2, "remove")
+    assert remove["extendedFileMetadata"] and remove["partitionValues"] == {"p": "a b"} and remove["size"] > 0
+    assert remove["dataChange"] is True and remove["deletionTimestamp"] > 0
+    (info,) = of_kind(lake, 2, "commitInfo")
+    assert info["operation"] == "DELETE" and info["operationParameters"] == {"predicate": '["id = 1"]'}
+    assert info["operationMetrics"]["numRemovedFiles"] == "1" and info["isBlindAppend"] is False
+    assert lake.table.latest().files.num_rows == 0
+
+
+@pytest.mark.parametrize("count", [10, 20_000])
+def test_masks_are_united_and_read_back(lake: Lake, count: int) -> None:
+    lake.create(rows=[{"id": i, "p": "x", "x": 0.0} for i in range(count)])
+    base = lake.table.latest()
+    scattered = list(range(0, count, 3))
+    first = Change("delete", masked=[lake.masked(base, 0, *scattered)], read_predicate=ALL)
+    lake.table.try_commit(base, first)
+    head = lake.table.latest()
+    descriptor = head.descriptor(0)
+    assert descriptor is not None
+    assert descriptor.storage == ("i" if count == 10 else "u") and (descriptor.size > INLINE_BYTES) is (count > 10)
+    lake.table.try_commit(head, Change("delete", masked=[lake.masked(head, 0, 0, 1, 2)], read_predicate=ALL))
+    head = lake.table.latest()
+    again = head.descriptor(0)
+    assert again is not None and again.cardinality == len({*scattered, 0, 1, 2})
+    assert set(read_vector(head.store, again)) == {*scattered, 0, 1, 2}
+    (add,), (remove,) = of_kind(lake, 2, "add"), of_kind(lake, 2, "remove")
+    assert remove["deletionVector"] == descriptor.to_json() and add["path"] == remove["path"]
+    stats = json.loads(add["stats"])
+    assert stats["tightBounds"] is False and stats["numRecords"] == count and stats["minValues"]["id"] == 0
+    assert rows(lake) == sorted(set(range(count)) - {*scattered, 0, 1, 2})
+
+
+def test_a_file_with_no_living_row_is_removed(lake: Lake) -> None:
+    lake.create(rows=ROWS)
+    base = lake.table.latest()
+    lake.table.try_commit(base, Change("delete", masked=[lake.masked(base, 0, 0)], read_predicate=ALL))
+    base = lake.table.latest()
+    lake.table.try_commit(base, Change("delete", masked=[lake.masked(base, 0, 1, 2)], read_predicate=ALL))
+    assert lake.table.latest().files.num_rows == 0
+    assert of_kind(lake, 2, "add") == [] and len(of_kind(lake, 2, "remove")) == 1
+
+
+def test_several_large_vectors_share_one_file(lake: Lake) -> None:
+    lake.create(rows=[{"id": i, "p": "", "x": 0.0} for i in range(9000)])
+    lake.append(*(lake.write([{"id": i, "p": "", "x": 0.0} for i in range(9000)]) for _ in range(3)))
+    base = lake.table.latest()
+    dead = range(0, 9000, 7)
+    masked = [lake.masked(base, row, *dead) for row in range(3)] + [lake.masked(base, 3, 5)]
+    lake.table.try_commit(base, Change("delete", masked=masked, read_predicate=ALL))
+    vectors = list(lake.root.glob("deletion_vector_*.bin"))
+    assert len(vectors) == 1
+    kinds = [add["deletionVector"]["storageType"] for add in of_kind(lake, 2, "add")]
+    assert sorted(kinds) == ["i", "u", "u", "u"]
+    assert len(rows(lake)) == 36000 - 3 * len(dead) - 1
+
+
+def test_masks_need_deletion_vectors(lake: Lake) -> None:
+    lake.create(metadata(properties=PLAIN), ROWS)
+    base = lake.table.latest()
+    with pytest.raises(UnsupportedFeatureError, match="delta.enableDeletionVectors"):
+        lake.table.try_commit(base, Change("delete", masked=[lake.masked(base, 0, 0)], read_predicate=ALL))
+
+
+def test_rows_that_do_not_exist_cannot_be_masked(lake: Lake) -> None:
+    lake.create(rows=ROWS)
+    base = lake.table.latest()
+    with pytest.raises(InvalidInputError, match="has 3 rows"):
+        lake.table.try_commit(base, Change("delete", masked=[lake.masked(base, 0, 3)], read_predicate=ALL))
+    assert lake.table.latest().version == 0
+
+
+def test_append_only_tables_refuse_to_lose_rows(lake: Lake) -> None:
+    lake.create(metadata(properties={"delta.appendOnly": "true"}), ROWS)
+    base = lake.table.latest()
+    for change in (
+        Change("delete", removed=lake.removed(base, 0), read_predicate=ALL),
+        Change("delete", masked=[lake.masked(base, 0, 0)], read_predicate=ALL),
+    ):
+        with pytest.raises(UnsupportedFeatureError, match=r"delta\.appendOnly"):
+            lake.table.try_commit(base, change)
+    lake.append_rows(ROWS[0])
+    base = lake.table.latest()
+    moved = Change("compact", added=[lake.write(ROWS)], removed=lake.removed(base, 0), data_change=False)
+    lake.table.try_commit(base, moved)
+
+
+def test_one_path_occurs_once(lake: Lake) -> None:
+    lake.create(rows=ROWS)
+    base = lake.table.latest()
+    file = lake.write(ROWS)
+    with pytest.raises(InvalidInputError, match="added twice"):
+        lake.append(file, file)
+    gone = lake.removed(base, 0)
+    with pytest.raises(InvalidInputError, match="removed twice"):
+        lake.table.try_commit(base, Change("delete", removed=gone * 2, read_predicate=ALL))
+    with pytest.raises(InvalidInputError, match="removed twice"):
+        both = Change("delete", removed=gone, masked=[Masked(gone[0].path, 0, positions(0))], read_predicate=ALL)
+        lake.table.try_commit(base, both)
+    with pytest.raises(InvalidInputError, match="not where the change says"):
+        lake.table.try_commit(base, Change("delete", removed=[Removed("nope", 0)], read_predicate=ALL))
+    assert lake.table.latest().version == 0
+
+
+def test_transactions_and_user_metadata(lake: Lake) -> None:
+    lake.create(rows=ROWS)
+    lake.append_rows(ROWS[0], transaction=("stream", 7), user_metadata="hello", engine="test")
+    assert lake.table.latest().transaction("stream") == 7
+    assert deltalake.DeltaTable(str(lake.root)).transaction_version("stream") == 7
+    line = lake.table.history(1)[0]
+    assert line["user_metadata"] == "hello" and line["engine"] == "test"
+
+
+def test_definition_changes_are_committed_with_the_protocol_they_need(lake: Lake) -> None:
+    from lakemend.formats.delta.alter import altered_metadata
+
+    lake.create(metadata(properties=PLAIN), ROWS)
+    base = lake.table.latest()
+    assert (base.protocol.min_reader, base.protocol.min_writer) == (1, 2)
+    wire = [
+        {"kind": "rename_column", "path": ["x"], "to": "value"},
+        {"kind": "add_column", "path": ["n"], "type": "long"},
+    ]
+    lake.table.try_commit(base, Change("alter", {"changes": wire}, metadata=altered_metadata(base, wire)))
+    head = lake.table.latest()
+    assert (head.protocol.min_reader, head.protocol.min_writer) == (2, 5)
+    assert of_kind(lake, 1, "commitInfo")[0]["operation"] == "RENAME COLUMN"
+    lake.append_rows({"id": 9, "p": "z", "value": 2.0, "n": 1})
+    wire = [{"kind": "set_property", "key": "delta.enableDeletionVectors", "value": "true"}]
+    base = lake.table.latest()
+    lake.table.try_commit(base, Change("alter", {"changes": wire}, metadata=altered_metadata(base, wire)))
+    head = lake.table.latest()
+    assert set(head.protocol.reader_features or ()) == {"columnMapping", "deletionVectors"}
+    assert "checkConstraints" in (head.protocol.writer_features or ())
+    result = (
+        deltalake.QueryBuilder()
+        .register("t", deltalake.DeltaTable(str(lake.root)))
+        .execute("select * from t order by id")
+        .read_all()
+    )
+    assert result.column_names == ["id", "p", "value", "n"]
+    assert result["value"].to_pylist() == [1.5, None, -1.0, 2.0]
+
+
+def test_replacing_a_table_keeps_its_history_and_nothing_else(lake: Lake) -> None:
+    lake.create(metadata(partitioning=("p",)))
+    lake.append(lake.write([{"id": 1, "x": 1.0}], partition=("a",)))
+    base = lake.table.latest()
+    definition = metadata(struct(("only", "string")))
+    file = lake.write([{"only": "x"}], definition)
+    change = Change("replace_as", added=[file], metadata=definition, replaces_table=True)
+    lake.table.try_commit(base, change)
+    head = lake.table.latest()
+    assert head.version == 2 and head.meta.id != base.meta.id and head.files.num_rows == 1
+    assert head.meta.partition_columns == () and head.protocol == base.protocol
+    assert lake.table.at_version(1).files.num_rows == 1
+
+
+def test_in_commit_timestamps_grow_even_if_the_clock_does_not(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.create(rows=ROWS)
+    from lakemend.formats.delta.alter import altered_metadata
+
+    wire = [{"kind": "set_property", "key": "delta.enableInCommitTimestamps", "value": "true"}]
+    base = lake.table.latest()
+    lake.table.try_commit(base, Change("alter", {"changes": wire}, metadata=altered_metadata(base, wire)))
+    enabled = lake.table.latest()
+    assert enabled.meta.configuration["delta.inCommitTimestampEnablementVersion"] == "1"
+    monkeypatch.setattr("lakemend.formats.delta.commit.time.time", lambda: 1.0)
+    lake.append_rows(ROWS[0])
+    lake.append_rows(ROWS[0])
+    stamps = []
+    for version in (1, 2, 3):
+        first = actions(lake, version)[0]["commitInfo"]
+        assert next(iter(first)) == "inCommitTimestamp"
+        stamps.append(first["inCommitTimestamp"])
+    assert stamps == [stamps[0], stamps[0] + 1, stamps[0] + 2]
+    assert lake.table.latest().timestamp == stamps[2]
+
+
+class Breaking:
+    """A store whose next commit fails after, before or instead of being written."""
+
+    def __init__(self, inner: Any, then: str) -> None:
+        self._inner, self._then = inner, then
+        self.url = inner.url if then == "local" else "s3://bucket/t"
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        if self._then == "landed":
+            self._inner.put_if_absent(path, data)
+        if self._then == "repeated":
+            self._inner.put_if_absent(path, data)
+            raise FileExistsError(path)
+        if self._then == "taken":
+            self._inner.put_if_absent(path, b'{"commitInfo":{"operation":"WRITE","txnId":"other"}}\n')
+        raise StorageError("write failed", operation="write", path=path)
+
+    def get(self, path: str) -> bytes:
+        if self._then == "unreadable" and path.endswith("1.json"):
+            raise StorageError("read failed", operation="read", path=path)
+        return bytes(self._inner.get(path))
+
+
+@pytest.mark.parametrize(
+    ("then", "outcome"),
+    [
+        ("landed", None),
+        ("repeated", None),
+        ("taken", VersionTaken),
+        ("absent", CommitUnknownError),
+        ("unreadable", CommitUnknownError),
+        ("local", StorageError),
+    ],
+)
+def test_a_put_that_fails_is_looked_up(lake: Lake, then: str, outcome: type[Exception] | None) -> None:
+    lake.create(rows=ROWS)
+    base, file = lake.table.latest(), lake.write(ROWS)
+    sound = lake.table.store
+    lake.table.store = Breaking(sound, then)  # type: ignore[assignment]
+    change = Change("append", {"token": "mine"}, added=[file])
+    if outcome is None:
+        assert lake.table.try_commit(base, change) == 1
+    else:
+        with pytest.raises(outcome):
+            lake.table.try_commit(base, change)
+    lake.table.store = sound
+    assert landed(lake.table, "mine", 0) is (outcome is None)
+
+
+def test_a_taken_version_leaves_no_vector_file(lake: Lake) -> None:
+    lake.create(rows=[{"id": i, "p": "", "x": 0.0} for i in range(9000)])
+    base = lake.table.latest()
+    change = Change("delete", masked=[lake.masked(base, 0, *range(0, 9000, 7))], read_predicate=ALL)
+    lake.append_rows(ROWS[0])
+    with pytest.raises(VersionTaken):
+        lake.table.try_commit(base, change)
+    assert list(lake.root.glob("deletion_vector_*.bin")) == []
+
+
+def test_the_token_proves_what_landed(lake: Lake) -> None:
+    lake.create(rows=ROWS)
+    lake.append_rows(ROWS[0], parameters={"token": "abc"})
+    assert landed(lake.table, "abc", 0) is True
+    assert landed(lake.table, "abc", None) is True
+    assert landed(lake.table, "abc", 1) is False
+    assert landed(lake.table, "xyz", 0) is False
+    assert "token" not in of_kind(lake, 1, "commitInfo")[0]["operationParameters"]
+    (lake.root / "_delta_log" / f"{1:020d}.json").write_text('{"commitInfo": broken')
+    assert landed(lake.table, "abc", 0) is None
+
+
+def test_names_of_operations() -> None:
+    from lakemend.formats.delta.commit_info import delta_operation
+
+    definition = metadata()
+    assert delta_operation(Change("replace_where")) == "WRITE"
+    assert delta_operation(Change("compact")) == "OPTIMIZE"
+    assert (
+        delta_operation(Change("create", {"command": "CREATE TABLE AS SELECT"}, metadata=definition))
+        == "CREATE TABLE AS SELECT"
+    )
+    assert (
+        delta_operation(Change("alter", {"changes": [{"kind": "add_check"}]}, metadata=definition)) == "ADD CONSTRAINT"
+    )
+    assert delta_operation(Change("some_verb")) == "SOME VERB"
+
+
+def test_a_failed_checkpoint_does_not_fail_the_commit(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake.create(metadata(properties={"delta.checkpointInterval": "1"}), ROWS)
+
+    def fail(*_: Any) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("lakemend.formats.delta.checkpoint_writer.write_checkpoint", fail)
+    with caplog.at_level(logging.WARNING):
+        assert lake.append_rows(ROWS[0]) == 1
+    assert "disk full" in caplog.text
+    assert SCHEMA["fields"][0]["name"] == "id"
