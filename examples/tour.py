@@ -47,11 +47,6 @@ def main(warehouse: str) -> None:
         print(f"{type(error).__name__}: {str(error).splitlines()[0][:140]}")
     print(f"still version {orders.version}, {orders.to_df().count():,} rows")
 
-    title("Change the schema; no file is rewritten")
-    spark.sql("ALTER TABLE lake.shop.orders ADD COLUMN note STRING")
-    spark.sql("ALTER TABLE lake.shop.orders RENAME COLUMN country TO land")
-    spark.table("lake.shop.orders").where("id = 7").show()
-
     title("Travel back")
     for version in (1, orders.version):
         print(f"version {version}: {orders.as_of(version=version).to_df().count():,} rows")
@@ -59,13 +54,20 @@ def main(warehouse: str) -> None:
     title("count, min and max come from statistics: no data file is read")
     spark.sql("SELECT count(*), min(id), max(id) FROM lake.shop.orders").show()
 
-    title("What happened to the table")
-    for entry in orders.history():
-        print(f"  {entry['version']}  {entry['operation']:<24} {entry.get('metrics') or ''}")
-
     title("The same files in other engines")
     location = Path(warehouse) / "shop" / "orders"
     other_engines(str(location))
+
+    title("Change the schema; no file is rewritten")
+    spark.sql("ALTER TABLE lake.shop.orders ADD COLUMN note STRING")
+    spark.sql("ALTER TABLE lake.shop.orders RENAME COLUMN country TO land")
+    spark.table("lake.shop.orders").where("id = 8").show()
+
+    title("What happened to the table")
+    for entry in orders.history():
+        counts = {k: v for k, v in entry["metrics"].items() if k in ("inserted", "deleted") and v}
+        print(f"  {entry['version']}  {entry['operation']:<16} {counts or ''}")
+
     spark.stop()
 
 
@@ -77,10 +79,10 @@ def other_engines(location: str) -> None:
     except ImportError as missing:
         print(f"(skipped: {missing.name} is not installed)")
         return
-    frame = polars.scan_delta(location).group_by("land").agg(polars.len().alias("orders")).sort("land").collect()
+    frame = polars.scan_delta(location).group_by("country").agg(polars.len().alias("orders")).sort("country").collect()
     print("Polars: ", frame.rows())
     arrow = DeltaTable(location).to_pyarrow_dataset()
-    print("DuckDB: ", duckdb.sql("SELECT land, count(*) FROM arrow GROUP BY land ORDER BY land").fetchall())
+    print("DuckDB: ", duckdb.sql("SELECT country, count(*) FROM arrow GROUP BY country ORDER BY country").fetchall())
 
 
 if __name__ == "__main__":

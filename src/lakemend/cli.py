@@ -18,7 +18,9 @@ import click
 _SHOWN_FILES = 100
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-at_version = click.option("--version", type=click.IntRange(min=0), default=None, help="The version to look at; the newest one unless given.")
+at_version = click.option(
+    "--version", type=click.IntRange(min=0), default=None, help="The version to look at; the newest one unless given."
+)
 on_path = click.argument("path")
 
 
@@ -41,7 +43,13 @@ def history(path: str, version: int | None, limit: int | None, as_json: bool) ->
     if as_json:
         return _print_json(entries)
     rows = [
-        (e["version"], _moment(e.get("timestamp")), e.get("operation"), _pairs(e.get("parameters")), _pairs(e.get("metrics")))
+        (
+            e["version"],
+            _moment(e.get("timestamp")),
+            e.get("operation"),
+            _pairs(e.get("parameters")),
+            _pairs(e.get("metrics")),
+        )
         for e in entries
     ]
     return _print_table(("version", "time (UTC)", "operation", "parameters", "metrics"), rows)
@@ -78,7 +86,9 @@ def detail(path: str, version: int | None, as_json: bool) -> None:
     for key in ("created", "last_modified"):
         shown[key] = _moment(facts.get(key))
     shown["bytes"] = _bytes(facts["bytes"])
-    return _print_table(("", ""), [(key, _cell(value)) for key, value in shown.items() if value not in (None, [], {}, "")])
+    return _print_table(
+        ("", ""), [(key, _cell(value)) for key, value in shown.items() if value not in (None, [], {}, "")]
+    )
 
 
 @cli.command()
@@ -106,7 +116,9 @@ def plan(path: str, version: int | None, where: str | None, as_json: bool) -> No
         "bytes": sum(f["size"] for f in kept),
     }
     if as_json:
-        return _print_json({**summary, "kept_files": [{k: f[k] for k in ("path", "size", "rows", "partition")} for f in kept]})
+        return _print_json(
+            {**summary, "kept_files": [{k: f[k] for k in ("path", "size", "rows", "partition")} for f in kept]}
+        )
     rows = [
         (_relative(f["path"], table["location"]), _bytes(f["size"]), f["rows"], _partition(f["partition"], table))
         for f in kept[:_SHOWN_FILES]
@@ -114,8 +126,8 @@ def plan(path: str, version: int | None, where: str | None, as_json: bool) -> No
     _print_table(("path", "size", "rows", "partition"), rows)
     _print_rest(len(kept))
     return click.echo(
-        f"version {summary['version']}: {summary['kept']} of {summary['files']} files kept ({_bytes(summary['bytes'])}), "
-        f"{summary['skipped']} skipped"
+        f"version {summary['version']}: {summary['kept']} of {summary['files']} files kept "
+        f"({_bytes(summary['bytes'])}), {summary['skipped']} skipped"
     )
 
 
@@ -163,7 +175,9 @@ def _print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     console = Console()
     table = Table(box=SIMPLE_HEAD, show_header=any(headers), pad_edge=False)
     for header in headers:
-        table.add_column(header, overflow="fold", justify="right" if header in ("version", "size", "rows", "masked") else "left")
+        table.add_column(
+            header, overflow="fold", justify="right" if header in ("version", "size", "rows", "masked") else "left"
+        )
     for row in rows:
         table.add_row(*[Text("" if cell is None else str(cell)) for cell in row])
     if not console.is_terminal:

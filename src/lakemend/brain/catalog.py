@@ -85,10 +85,8 @@ class Catalog:
 
     def is_taken(self, namespace: Sequence[str], name: str) -> bool:
         """Whether the name belongs to a table already, be it one whose files are gone."""
-        return (
-            self._tables.find(self.place(namespace, name)) is not None
-            or self._pointer(_path(namespace, name)) is not None
-        )
+        place = self.place(namespace, name)
+        return self._tables.is_table(place) or self._pointer(_path(namespace, name)) is not None
 
     def point(self, namespace: Sequence[str], name: str, location: str) -> None:
         """Makes the name an external table at `location`."""
@@ -119,7 +117,7 @@ class Catalog:
                 self._store.delete_directory(path)
             return True
         place = self.place(namespace, name)
-        if self._tables.find(place) is None:
+        if not self._tables.is_table(place):
             return False
         self._delete_tree(path)
         self._tables.forget(place)
@@ -220,7 +218,7 @@ class Catalog:
         )
         if not namespace or (tuple(namespace) != _DEFAULT and self._is_namespace(namespace)):
             raise exists
-        if self._tables.find(join(self.warehouse, "/".join(namespace))) is not None:
+        if self._tables.is_table(join(self.warehouse, "/".join(namespace))):
             raise NamespaceError(
                 f"namespace {self.shown(namespace)} cannot be created",
                 cause="a table has that name",
@@ -288,7 +286,7 @@ class Catalog:
         store = open_store(place)
         if not store.exists() or store.head(POINTER) is not None:
             return False
-        return self._tables.find(place) is None
+        return not self._tables.is_table(place)
 
     def _children(self, namespace: Sequence[str]) -> list[tuple[str, bool]]:
         """Each directory of a namespace and whether a table lies in it."""

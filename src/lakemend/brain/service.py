@@ -24,14 +24,14 @@ from lakemend.brain.known_formats import known_formats
 from lakemend.brain.plan import plan
 from lakemend.brain.predicates import conjunction, evaluate, of_snapshot
 from lakemend.brain.tables import Tables, version_number
-from lakemend.errors import InvalidInputError, LakemendError
+from lakemend.errors import InvalidInputError, LakemendError, StorageError
 from lakemend.formats.format import Format
 from lakemend.report import Report
 
 log = logging.getLogger(__name__)
 
 _INLINE = 64 * 1024  # a larger answer travels as a file
-_REPORTS = 1000  # reports nobody has fetched
+_REMEMBERED = 1000  # reports nobody has fetched, tables staged
 
 
 class Brain:
@@ -41,12 +41,13 @@ class Brain:
         self.catalogs: dict[str, str] = dict(catalogs or {})
         self.tables = Tables(formats if formats is not None else known_formats())
         self._reports: OrderedDict[str, Report] = OrderedDict()
+        self._staged: OrderedDict[bytes, str] = OrderedDict()  # identity → location of a table to be created
         self._lock = threading.Lock()
         self._operations: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "load": lambda r: load.load(self._address(r), r),
             "plan": self._plan,
             "deletable": self._deletable,
-            "stage": lambda r: load.stage(self._address(r), r),
+            "stage": self._stage,
             "commit": self._commit,
             "abort": self._abort,
             "alter": lambda r: alter.alter(self._address(r), r),
@@ -84,7 +85,17 @@ class Brain:
             )
         if not isinstance(request, dict):
             raise InvalidInputError(f"the request of {op} is not an object", remedy="send a JSON object")
-        return operation(request)
+        try:
+            return operation(request)
+        except LakemendError:
+            raise
+        except OSError as error:
+            raise StorageError(
+                f"{op} could not read or write: {error}",
+                cause=type(error).__name__,
+                remedy="check that the location is there and may be read and written",
+                operation=op,
+            ) from error
 
     def pop_report(self, request: str) -> Report | None:
         """The report of the commit made under a request id, once."""
@@ -127,17 +138,28 @@ class Brain:
         answers = evaluate(conjunction(request.get("predicates") or []), of_snapshot(snapshot))
         return {"deletable": answers.null_count == 0}
 
+    def _stage(self, request: dict[str, Any]) -> dict[str, Any]:
+        answer = load.stage(self._address(request), request)
+        with self._lock:
+            # An abort names the table alone, and only now is it known where its files go.
+            self._staged[_key(request)] = answer["location"]
+            while len(self._staged) > _REMEMBERED:
+                self._staged.popitem(last=False)
+        return answer
+
     def _commit(self, request: dict[str, Any]) -> dict[str, Any]:
         report = write.commit(self._address(request), request)
         if request.get("request"):
             with self._lock:
                 self._reports[request["request"]] = report
-                while len(self._reports) > _REPORTS:
+                while len(self._reports) > _REMEMBERED:
                     self._reports.popitem(last=False)
         return {"version": None if report.version is None else str(report.version), "report": report.to_dict()}
 
     def _abort(self, request: dict[str, Any]) -> dict[str, Any]:
-        write.abort(self._address(request), request)
+        with self._lock:
+            staged_at = self._staged.get(_key(request)) if request.get("version") is None else None
+        write.abort(self._address(request), request, staged_at)
         return {}
 
     def _catalog(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -191,6 +213,10 @@ class Brain:
                 remedy="create a new table with CREATE TABLE … AS SELECT",
             )
         return target
+
+
+def _key(request: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(request.get("table"), option=orjson.OPT_SORT_KEYS)
 
 
 def _error(error: LakemendError) -> str:

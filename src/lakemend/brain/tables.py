@@ -92,6 +92,11 @@ class Tables:
                 return self.remember(OpenTable(format, format.open(store), url))
         return None
 
+    def is_table(self, location: str) -> bool:
+        """Whether a table lies there, without opening it."""
+        store = open_store(location)
+        return any(format.recognises(store) for format in self.formats.values())
+
     def open(self, location: str) -> OpenTable:
         """The table at a location, or the error that says what lies there instead."""
         found = self.known(location) or self.find(location)
@@ -142,8 +147,7 @@ class Tables:
             above = posixpath.dirname(above)
             if above.count("/") < 4:
                 return None
-            store = open_store(above)
-            if any(format.recognises(store) for format in self.formats.values()):
+            if self.is_table(above):
                 return above
         return None
 

@@ -20,7 +20,7 @@ from lakemend.errors import InvalidInputError
 from lakemend.schema import DataType, Struct, decimal_of, find, to_wire
 
 _UNKNOWN: Predicate = {"op": "UNKNOWN"}
-_COMPARISONS: dict[type[sql.Expression], str] = {
+_COMPARISONS: dict[Any, str] = {
     sql.EQ: "=",
     sql.NEQ: "<>",
     sql.NullSafeEQ: "<=>",
@@ -49,7 +49,7 @@ class _Translation:
     def __init__(self, schema: Struct) -> None:
         self._schema = schema
 
-    def predicate(self, node: sql.Expression) -> Predicate:
+    def predicate(self, node: Any) -> Predicate:
         node = node.unnest()
         for kind, name in ((sql.And, "AND"), (sql.Or, "OR")):
             if isinstance(node, kind):
@@ -87,11 +87,13 @@ class _Translation:
             )
         return {"col": list(path)}, found["type"]
 
-    def _typed(self, op: str, operands: list[sql.Expression]) -> Predicate:
+    def _typed(self, op: str, operands: list[Any]) -> Predicate:
         """One operator; its literals take the type of its one column."""
         operands = [operand.unnest() for operand in operands]
         columns = [o for o in operands if isinstance(o, sql.Column)]
         if not columns:
+            for column in (c for operand in operands for c in operand.find_all(sql.Column)):
+                self._column(column)
             return _UNKNOWN
         column_type = self._column(columns[0])[1]
         args: list[Predicate] = []
@@ -117,11 +119,13 @@ class _Translation:
         if column_type != "string" or "%" in body or "_" in body or "\\" in body:
             return _UNKNOWN
         before, after = text.startswith("%"), text.endswith("%") and text != "%"
-        name = {(False, True): "STARTS_WITH", (True, False): "ENDS_WITH", (True, True): "CONTAINS"}.get((before, after), "=")
+        name = {(False, True): "STARTS_WITH", (True, False): "ENDS_WITH", (True, True): "CONTAINS"}.get(
+            (before, after), "="
+        )
         return {"op": name, "args": [column, {"lit": body, "type": "string"}]}
 
 
-def _literal(node: sql.Expression, column_type: DataType, column: str) -> Predicate | None:
+def _literal(node: Any, column_type: DataType, column: str) -> Predicate | None:
     """A literal as the column's type; None if the expression is none."""
     if isinstance(node, sql.Null):
         return {"lit": None, "type": column_type}
@@ -157,15 +161,7 @@ def _converted(text: Any, column_type: DataType) -> Predicate | None:
         if len(number.as_tuple().digits) > 38:
             return None
         return {"lit": format(number, "f"), "type": "decimal(38,18)"}
-    convert: Callable[[Any], Any] | None = {
-        "float": float,
-        "double": float,
-        "string": str,
-        "date": lambda t: date.fromisoformat(str(t)),
-        "timestamp": _instant,
-        "timestamp_ntz": lambda t: datetime.fromisoformat(str(t)).replace(tzinfo=None),
-        "boolean": _truth,
-    }.get(column_type)
+    convert = _CONVERSIONS.get(column_type)
     return None if convert is None else {"lit": to_wire(convert(text)), "type": column_type}
 
 
@@ -177,3 +173,14 @@ def _instant(text: Any) -> datetime:
 def _truth(text: Any) -> bool:
     known = {"true": True, "false": False}
     return known[str(text).lower()] if str(text).lower() in known else bool(int(str(text)))
+
+
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "float": float,
+    "double": float,
+    "string": str,
+    "date": lambda text: date.fromisoformat(str(text)),
+    "timestamp": _instant,
+    "timestamp_ntz": lambda text: datetime.fromisoformat(str(text)).replace(tzinfo=None),
+    "boolean": _truth,
+}

@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from lakemend.brain import changes
 from lakemend.brain.addresses import Address
-from lakemend.brain.commit import CommitResult
 from lakemend.brain.commit import commit as make_version
 from lakemend.brain.description import from_json
 from lakemend.brain.evolution import merged_changes
@@ -95,8 +94,8 @@ def commit(address: Address, request: Mapping[str, Any]) -> Report:
     target = _target(address, request, options)
     if (request.get("staged") or {}).get("kind") == "adopt":
         return _adopt(address, target, request)
-    change, dead = _change(target, request, operation, options)
-    report = _report(address, target, change, dead, request)
+    change = _change(target, request, operation, options)
+    report = _report(address, target, change, request)
     if not _does_something(change):
         return replace(report, total=None if target.base is None else live_rows(target.base.files))
     result = make_version(target.opened.table, target.base, change)
@@ -110,7 +109,7 @@ def commit(address: Address, request: Mapping[str, Any]) -> Report:
     if target.pointer and address.catalog:
         address.catalog.point(address.namespace, address.name, target.opened.location)
     seconds = {"commit": time.perf_counter() - started}
-    total = _total(target, result, report)
+    total = live_rows(target.opened.pinned(result.version).files)
     log.info("%s committed version %d of %s", operation, result.version, target.opened.location)
     return replace(report, version=result.version, attempts=result.attempts, seconds=seconds, total=total)
 
@@ -165,10 +164,10 @@ def _created_target(address: Address, request: Mapping[str, Any]) -> Target:
 def _require_same_table(opened: OpenTable, base: Snapshot) -> None:
     """A base of a table that was dropped and made anew meanwhile must never be built upon."""
     head = opened.latest()
-    if head.version < base.version or (head.version == base.version and head.metadata.id != base.metadata.id):
+    if head.version < base.version or head.metadata.id != base.metadata.id:
         raise CommitConflictError(
-            f"the table {opened.location} was dropped and created again while the statement ran",
-            cause=f"version {base.version} of table {base.metadata.id} is gone; there is version {head.version} "
+            f"the table {opened.location} was replaced, or dropped and created again, while the statement ran",
+            cause=f"it began on version {base.version} of table {base.metadata.id}; there is version {head.version} "
             f"of table {head.metadata.id}",
             remedy="nothing was changed: run the statement again",
             version=head.version,
@@ -215,9 +214,7 @@ def _require_same_names(old: Metadata, new: Metadata) -> None:
             )
 
 
-def _change(
-    target: Target, request: Mapping[str, Any], operation: str, options: Options
-) -> tuple[Change, dict[str, int]]:
+def _change(target: Target, request: Mapping[str, Any], operation: str, options: Options) -> Change:
     base = target.base
     metadata = target.metadata or (base.metadata if base is not None else None)
     assert metadata is not None
@@ -253,7 +250,7 @@ def _change(
         user_metadata=options.get("userMetadata"),
         isolation=_isolation(target, operation, metadata),
     )
-    return replace(change, metrics=_metrics(change, base, dead, request)), dead
+    return replace(change, metrics=_rows_changed(change, base, dead, request))
 
 
 def _isolation(target: Target, operation: str, metadata: Metadata) -> str:
@@ -268,32 +265,24 @@ def _does_something(change: Change) -> bool:
     )
 
 
-def _metrics(
+def _rows_changed(
     change: Change, base: Snapshot | None, dead: Mapping[str, int], request: Mapping[str, Any]
 ) -> dict[str, int]:
-    """Rows, files and bytes by neutral names; rows from Spark's own counts where it has them."""
-    emptied = {entry.path for entry in change.removed if entry.path in dead}
-    whole = [entry for entry in change.removed if entry.path not in emptied]
+    """Rows inserted, updated, deleted and copied: Spark's own counts, or counted from files where it has none."""
+    whole = [entry for entry in change.removed if entry.path not in dead]
     gone = _live(base, whole)
     summary: Mapping[str, int] = request.get("summary") or {}
     counts = {name: next((summary[k] for k in keys if summary.get(k, -1) >= 0), None) for name, keys in _COUNTS.items()}
     written = sum(file.rows for file in change.added)
-    if change.operation in ("append", "overwrite", "overwrite_dynamic", "replace_where", "create_as", "replace_as"):
+    if change.operation in ("append", "create_as"):
+        counts |= {"inserted": written}
+    elif change.operation in ("overwrite", "overwrite_dynamic", "replace_where", "replace_as"):
         counts |= {"inserted": written, "deleted": gone}
     elif request.get("operation") == "delete_where":
         counts |= {"deleted": gone}
     elif change.operation == "delete" and counts["deleted"] is None and gone is not None:
         counts["deleted"] = gone + sum(dead.values()) - written
-    sizes = base.files["size"] if base is not None else None
-    metrics: dict[str, int | None] = {
-        **counts,
-        "files_added": len(change.added),
-        "files_removed": len(change.removed),
-        "files_masked": len(change.masked),
-        "bytes_added": sum(file.size for file in change.added),
-        "bytes_removed": _sum(sizes, change.removed) if sizes is not None else 0,
-    }
-    return {name: value for name, value in metrics.items() if value is not None}
+    return {name: value for name, value in counts.items() if value is not None}
 
 
 def _sum(column: pa.ChunkedArray, entries: Sequence[Removed]) -> int:
@@ -306,9 +295,7 @@ def _live(base: Snapshot | None, entries: Sequence[Removed]) -> int | None:
     return live_rows(base.files.take(pa.array([e.row for e in entries], pa.int64())))
 
 
-def _report(
-    address: Address, target: Target, change: Change, dead: Mapping[str, int], request: Mapping[str, Any]
-) -> Report:
+def _report(address: Address, target: Target, change: Change, request: Mapping[str, Any]) -> Report:
     scanned = skipped = 0
     read: list[Predicate] | None = request.get("read_predicates")
     if target.base is not None and read is not None and change.operation in ("update", "delete", "merge"):
@@ -320,14 +307,13 @@ def _report(
         predicate=change.parameters.get("predicate"),
         files_scanned=scanned,
         files_skipped=skipped,
+        files_added=len(change.added),
+        files_removed=len(change.removed),
+        files_masked=len(change.masked),
+        bytes_added=sum(file.size for file in change.added),
+        bytes_removed=_sum(target.base.files["size"], change.removed) if target.base is not None else 0,
         **change.metrics,  # type: ignore[arg-type]
     )
-
-
-def _total(target: Target, result: CommitResult, report: Report) -> int | None:
-    """Rows of the table as of the version, from the log."""
-    snapshot = target.opened.pinned(result.version)
-    return live_rows(snapshot.files)
 
 
 def _adopt(address: Address, target: Target, request: Mapping[str, Any]) -> Report:
@@ -344,8 +330,11 @@ def _adopt(address: Address, target: Target, request: Mapping[str, Any]) -> Repo
     return Report("create", address.shown, target.base.version, total=live_rows(target.base.files))
 
 
-def abort(address: Address, request: Mapping[str, Any]) -> None:
-    """Deletes the files of a write whose token the log does not hold."""
+def abort(address: Address, request: Mapping[str, Any], staged_at: str | None = None) -> None:
+    """Deletes the files of a write whose token the log does not hold.
+
+    `staged_at` is where a table that was to be created has its files, if not where its name says.
+    """
     token, files = request.get("token"), list(request.get("files") or ())
     if not files:
         return
@@ -356,12 +345,12 @@ def abort(address: Address, request: Mapping[str, Any]) -> None:
             raise InvalidInputError(
                 f"{path!r} is not a file of the table", remedy="this is a defect of the caller; report it"
             )
-    opened = address.find()
+    opened = address.tables.find(staged_at) if staged_at else address.find()
     since = None if request.get("version") is None else version_number(request["version"])
     if opened is not None and opened.table.landed(token, since) is not False:
         log.warning("the write %s to %s may have landed after all: its files stay", token, opened.location)
         return
-    store = opened.table.store if opened is not None else open_store(address.location)
+    store = opened.table.store if opened is not None else open_store(staged_at or address.location)
     failed = store.delete(files)
     if opened is None:
         _remove_empty_directories(store.url)

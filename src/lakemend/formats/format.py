@@ -92,7 +92,11 @@ class Snapshot(Protocol):
     version: int
     timestamp: int  # epoch milliseconds of the commit
     metadata: Metadata
-    capabilities: frozenset[str]  # of: "read", "write", "versions", "masks", "transforms", "constraints"
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Some of: "read", "write", "versions", "masks", "transforms", "constraints"."""
+        ...
 
     @property
     def files(self) -> pa.Table: ...

@@ -5,9 +5,10 @@ import uuid
 from typing import Any
 
 import pytest
+from memory_format import MemoryFormat
+
 from lakemend.brain.service import Brain
 from lakemend.schema import struct
-from memory_format import MemoryFormat
 
 SCHEMA = struct(("id", "long"), ("day", "date"), ("name", "string"))
 
@@ -28,7 +29,9 @@ class Harness:
     def named(self, name: str, *namespace: str) -> dict[str, Any]:
         return {"catalog": "lake", "namespace": list(namespace or ("db",)), "name": name}
 
-    def file(self, rows: int = 10, partition: tuple[Any, ...] = (), lo: int = 0, hi: int = 9, path: str = "") -> dict[str, Any]:
+    def file(
+        self, rows: int = 10, partition: tuple[Any, ...] = (), lo: int = 0, hi: int = 9, path: str = ""
+    ) -> dict[str, Any]:
         return {
             "path": path or f"part-{uuid.uuid4().hex}.parquet",
             "size": 1000, "rows": rows, "modified": 5, "partition": list(partition),
@@ -42,7 +45,9 @@ class Harness:
             f.write(b"x")
         return entry
 
-    def create(self, table: dict[str, Any] | None = None, partitioned: bool = False, schema: Any = SCHEMA, **more: Any) -> dict[str, Any]:
+    def create(
+        self, table: dict[str, Any] | None = None, partitioned: bool = False, schema: Any = SCHEMA, **more: Any
+    ) -> dict[str, Any]:
         staged = self.brain.ask(
             "stage",
             {"table": table or self.at, "mode": "create", "schema": schema,
@@ -58,7 +63,9 @@ class Harness:
     def load(self, table: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
         return self.brain.ask("load", {"table": table or self.at, **more})
 
-    def commit(self, operation: str = "append", added: Any = (), table: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    def commit(
+        self, operation: str = "append", added: Any = (), table: dict[str, Any] | None = None, **more: Any
+    ) -> dict[str, Any]:
         table = table or self.at
         request = {
             "table": table, "operation": operation, "command": None, "added": list(added), "removed": [], "masked": {},

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
+from pyroaring import BitMap64
+
 from lakemend.errors import InvalidInputError, TableNotFoundError, VersionNotFoundError
 from lakemend.formats.format import (
     Change,
     ColumnStats,
-    Committed,
     Metadata,
     PartitionField,
     VersionTaken,
 )
 from lakemend.schema import find, from_wire, leaves, to_arrow
-from pyroaring import BitMap64
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,15 @@ class MemoryTable:
 
     def history(self, limit=None):
         rows = [
-            {"version": v, "timestamp": 1_700_000_000_000, "operation": c.operation, "parameters": c.parameters,
-             "metrics": c.metrics, "user_metadata": c.user_metadata, "engine": c.engine}
+            {
+                "version": v,
+                "timestamp": 1_700_000_000_000,
+                "operation": c.operation,
+                "parameters": c.parameters,
+                "metrics": c.metrics,
+                "user_metadata": c.user_metadata,
+                "engine": c.engine,
+            }
             for v, c in enumerate(self.log)
         ]
         return rows[::-1][:limit]
@@ -137,7 +144,10 @@ class MemoryTable:
             types = [find(metadata.schema, p.source)["type"] for p in metadata.partitioning]
             data.append(
                 MemoryFile(
-                    f.path, f.size, f.rows, partition=tuple(from_wire(v, t) for v, t in zip(f.partition, types)),
+                    f.path,
+                    f.size,
+                    f.rows,
+                    partition=tuple(from_wire(v, t) for v, t in zip(f.partition, types)),
                     stats={s.path: (s.min, s.max, s.nulls) for s in f.stats},
                 )
             )
@@ -175,8 +185,13 @@ class MemoryFormat:
             for p in request.get("partitioning") or []
         )
         return Metadata(
-            request["schema"], request["schema"], parts, dict(request.get("properties") or {}),
-            request.get("comment"), dict(request.get("checks") or {}), id=str(uuid.uuid4()),
+            request["schema"],
+            request["schema"],
+            parts,
+            dict(request.get("properties") or {}),
+            request.get("comment"),
+            dict(request.get("checks") or {}),
+            id=str(uuid.uuid4()),
         )
 
     def altered_metadata(self, base, changes):

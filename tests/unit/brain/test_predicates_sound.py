@@ -9,12 +9,12 @@ from decimal import Decimal
 
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from memory_format import MemoryFile, MemorySnapshot
+
 from lakemend.brain.predicates import evaluate, of_snapshot
 from lakemend.formats.format import Metadata, PartitionField
 from lakemend.schema import struct as schema_of
 from lakemend.schema import to_wire
-
-from memory_format import MemoryFile, MemorySnapshot
 
 TYPES = {
     "p": "integer", "ps": "string", "pf": "double",
@@ -35,8 +35,8 @@ BIG = 2**53
 VALUES = {
     "integer": [-1, 0, 1, 2, 3],
     "long": [-1, 0, 1, 2, BIG, BIG + 1, BIG + 2, -BIG - 1, 2**63 - 1],
-    "double": FLOATS + [float(BIG)],
-    "float": FLOATS + [single(0.1)],
+    "double": [*FLOATS, float(BIG)],
+    "float": [*FLOATS, single(0.1)],
     "string": ["", "a", "ab", "abc", "b", "é", "\U0001f600", "\uffff", "z"],
     "decimal(10,2)": [Decimal("-1.00"), Decimal("0.00"), Decimal("1.00"), Decimal("1.50"), Decimal("2.00")],
     "date": [date(1969, 12, 31), date(1970, 1, 1), date(2024, 2, 29)],
@@ -97,7 +97,9 @@ def truth(node, row):
         return None if None in rest else False
     right = value_of(a[1], row)
     if op == "<=>":
-        return (left is None and right is None) or (left is not None and right is not None and compare(left, right) == 0)
+        return (left is None and right is None) or (
+            left is not None and right is not None and compare(left, right) == 0
+        )
     if left is None or right is None:
         return None
     if op == "STARTS_WITH":
@@ -136,7 +138,9 @@ def files(draw):
             stats[(c,)] = (lo, hi if draw(st.integers(0, 3)) else None, nulls)
         known = draw(st.integers(0, 5)) > 0
         dead = frozenset({0}) if size > 1 and draw(st.booleans()) else frozenset()
-        data.append(MemoryFile(f"f{n}", rows=size if known else None, masked=dead, partition=tuple(parts.values()), stats=stats))
+        data.append(
+            MemoryFile(f"f{n}", rows=size if known else None, masked=dead, partition=tuple(parts.values()), stats=stats)
+        )
         truths.append([{**r, "_file": f"file:///t/f{n}"} for k, r in enumerate(rows) if k not in dead])
     return data, truths
 
@@ -147,7 +151,9 @@ def lit(value, type):
 
 @st.composite
 def comparison(draw):
-    kind = draw(st.sampled_from(["plain", "plain", "plain", "mixed", "in", "null", "like", "columns", "file", "flag", "cast"]))
+    kind = draw(
+        st.sampled_from(["plain", "plain", "plain", "mixed", "in", "null", "like", "columns", "file", "flag", "cast"])
+    )
     column = draw(st.sampled_from(list(TYPES)))
     type = TYPES[column]
     col = {"col": [column]}
@@ -183,8 +189,10 @@ def comparison(draw):
 
 predicates = st.recursive(
     comparison() | st.sampled_from([{"op": "ALWAYS_TRUE", "args": []}, {"op": "ALWAYS_FALSE", "args": []}]),
-    lambda inner: st.builds(lambda a, b, op: {"op": op, "args": [a, b]}, inner, inner, st.sampled_from(["AND", "OR"]))
-    | st.builds(lambda a: {"op": "NOT", "args": [a]}, inner),
+    lambda inner: (
+        st.builds(lambda a, b, op: {"op": op, "args": [a, b]}, inner, inner, st.sampled_from(["AND", "OR"]))
+        | st.builds(lambda a: {"op": "NOT", "args": [a]}, inner)
+    ),
     max_leaves=5,
 )
 

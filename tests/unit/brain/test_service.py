@@ -7,6 +7,8 @@ import json
 import os
 
 import pytest
+from pyroaring import BitMap64
+
 from lakemend.errors import (
     CommitConflictError,
     InvalidInputError,
@@ -17,7 +19,6 @@ from lakemend.errors import (
     VersionNotFoundError,
 )
 from lakemend.schema import field, struct
-from pyroaring import BitMap64
 
 
 def equals(column, value, type):
@@ -83,7 +84,9 @@ def test_first_write_creates_a_creatable_path(lake):
 
 def test_plan_prunes_by_partition_and_statistics(lake):
     lake.create(partitioned=True)
-    lake.commit(added=[lake.file(partition=(d,), lo=d * 10, hi=d * 10 + 9) for d in range(5)] + [lake.file(partition=(None,))])
+    lake.commit(
+        added=[lake.file(partition=(d,), lo=d * 10, hi=d * 10 + 9) for d in range(5)] + [lake.file(partition=(None,))]
+    )
     assert len(lake.plan()["files"]) == 6
     found = lake.plan(equals("day", 3, "date"))
     assert [f["partition"] for f in found["files"]] == [[3]]
@@ -155,7 +158,9 @@ def test_dynamic_overwrite_replaces_the_partitions_that_appear(lake):
 
 def test_rewrite_and_masks(lake):
     lake.create()
-    lake.commit(added=[lake.file(10, path="a.parquet"), lake.file(10, path="b b.parquet"), lake.file(4, path="c.parquet")])
+    lake.commit(
+        added=[lake.file(10, path="a.parquet"), lake.file(10, path="b b.parquet"), lake.file(4, path="c.parquet")]
+    )
     files = {os.path.basename(f["path"]): f["path"] for f in lake.plan()["files"]}
     dead = {files["a.parquet"]: [1, 2], files["c.parquet"]: [0, 1, 2, 3]}
     answer = lake.commit(
@@ -168,7 +173,9 @@ def test_rewrite_and_masks(lake):
     masked = [f for f in lake.plan()["files"] if f["mask"]]
     assert masked[0]["mask"]["cardinality"] == 2
     with pytest.raises(InvalidInputError, match="do not fit"):
-        lake.commit("delta", command="DELETE", masked={files["a.parquet"]: base64.b64encode(BitMap64([2]).serialize()).decode()})
+        lake.commit(
+            "delta", command="DELETE", masked={files["a.parquet"]: base64.b64encode(BitMap64([2]).serialize()).decode()}
+        )
     answer = lake.commit("rewrite", [lake.file(9)], command="DELETE", removed=[files["b b.parquet"]])
     assert answer["report"]["deleted"] == 1
     with pytest.raises(InvalidInputError, match="not a file of version"):
@@ -201,7 +208,9 @@ def test_schema_evolution_with_the_write(lake):
     assert staged["version"] == "1"
     assert lake.commit(added=[lake.file()], staged=staged["staged"], version="1")["version"] == "2"
     assert lake.load()["schema"]["fields"][-1]["name"] == "more"
-    answer = lake.commit("overwrite", [lake.file()], predicates=[ALL], schema=wider, options={"overwriteSchema": "true"})
+    answer = lake.commit(
+        "overwrite", [lake.file()], predicates=[ALL], schema=wider, options={"overwriteSchema": "true"}
+    )
     assert [f["name"] for f in lake.load()["schema"]["fields"]] == ["id", "extra"]
 
 
@@ -213,28 +222,42 @@ def test_replace_table_as_select(lake):
     request = {"table": lake.at, "mode": "create_or_replace", "schema": struct(("x", "long")), "partitioning": []}
     staged = lake.brain.ask("stage", request)
     assert staged["version"] is None
-    answer = lake.commit(added=[{**lake.file(2), "stats": []}], version=None, staged=staged["staged"], command="CREATE OR REPLACE TABLE AS SELECT")
+    answer = lake.commit(
+        added=[{**lake.file(2), "stats": []}],
+        version=None,
+        staged=staged["staged"],
+        command="CREATE OR REPLACE TABLE AS SELECT",
+    )
     assert answer["report"]["total"] == 2
     assert [f["name"] for f in lake.load()["schema"]["fields"]] == ["x"]
     stale = lake.brain.ask("stage", request)
     lake.commit(added=[{**lake.file(2), "stats": []}])
+    if "delta" in lake.brain.tables.formats:
+        with pytest.raises(CommitConflictError):
+            lake.commit(version=None, staged=stale["staged"], command="CREATE OR REPLACE TABLE AS SELECT")
 
 
 def test_generated_columns_become_checks(lake):
     if "delta" not in lake.brain.tables.formats:
         pytest.skip("field metadata of Delta")
     generated = field("y x", "integer", True, {"GENERATION_EXPRESSION": "year(day)"})
-    made = lake.create(schema=struct(("day", "date"), {**generated, "name": "y"}), checks={"c": "day > DATE '2000-01-01'"})
+    made = lake.create(
+        schema=struct(("day", "date"), {**generated, "name": "y"}), checks={"c": "day > DATE '2000-01-01'"}
+    )
     assert made["checks"] == {"c": "day > DATE '2000-01-01'", "generated column y": "y <=> (year(day))"}
     assert not any(k.startswith("delta.") for f in made["schema"]["fields"] for k in f["metadata"])
 
 
 def test_alter(lake):
     lake.create()
-    answer = lake.brain.ask("alter", {"table": lake.at, "changes": [{"kind": "set_property", "key": "my.key", "value": "v"}]})
+    answer = lake.brain.ask(
+        "alter", {"table": lake.at, "changes": [{"kind": "set_property", "key": "my.key", "value": "v"}]}
+    )
     assert answer["version"] == "1"
     assert answer["properties"]["my.key"] == "v"
-    same = lake.brain.ask("alter", {"table": lake.at, "changes": [{"kind": "set_property", "key": "my.key", "value": "v"}]})
+    same = lake.brain.ask(
+        "alter", {"table": lake.at, "changes": [{"kind": "set_property", "key": "my.key", "value": "v"}]}
+    )
     assert same["version"] == "1"
 
 
@@ -281,8 +304,22 @@ def test_a_table_dropped_and_made_anew_is_not_written_with_an_old_base(lake):
     base = lake.load()["version"]
     shutil.rmtree(lake.path)
     lake.create()
-    with pytest.raises(CommitConflictError, match="created again"):
+    with pytest.raises((CommitConflictError, VersionNotFoundError)):
         lake.commit(added=[lake.file()], version=base)
+
+
+def test_a_table_made_anew_by_another_process_is_not_written_with_an_old_base(tmp_path):
+    import shutil
+
+    from conftest import Harness
+
+    here, there = Harness(str(tmp_path), None), Harness(str(tmp_path), None)
+    here.create()
+    shutil.rmtree(here.path)
+    there.create()
+    with pytest.raises(CommitConflictError, match="created again"):
+        here.commit(added=[here.file()], version="0")
+    assert here.load()["table_id"] == there.load()["table_id"]
 
 
 def test_inspection(lake):
@@ -295,3 +332,46 @@ def test_inspection(lake):
     assert files.num_rows == 1
     assert "partition" in files.column_names
     assert [h["version"] for h in lake.brain.history(lake.at, 1)] == [1]
+
+
+def test_abort_finds_the_files_of_an_external_table(lake):
+    lake.brain.ask("catalog", {"action": "create_namespace", "catalog": "lake", "namespace": ["db"]})
+    table, schema = lake.named("e"), struct(("id", "long"))
+    lake.brain.ask("stage", {"table": table, "mode": "create", "schema": schema, "location": lake.path})
+    lake.on_disk({"path": "x.parquet"})
+    lake.brain.ask("abort", {"table": table, "version": None, "token": "t", "files": ["x.parquet"]})
+    assert not os.path.exists(lake.path)
+
+
+def test_empty_tables_are_planned_and_overwritten(lake):
+    lake.create(partitioned=True)
+    assert lake.plan(equals("day", 1, "date"))["files"] == []
+    answer = lake.commit("overwrite", [lake.file(2, (1,))], predicates=[equals("day", 1, "date")])
+    assert answer["report"]["total"] == 2
+    assert lake.commit("overwrite", [lake.file(3, (1,))], predicates=[ALL])["report"]["total"] == 3
+
+
+def test_threads_share_a_brain(lake):
+    import threading
+
+    lake.create()
+    failures = []
+
+    def work():
+        try:
+            for _ in range(5):
+                lake.commit(added=[lake.file(1)])
+                lake.plan(equals("id", 3, "long"))
+        except Exception as error:
+            failures.append(error)
+
+    if "delta" not in lake.brain.tables.formats:
+        pytest.skip("the format in memory has no conflict resolution")
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert failures == []
+    assert lake.plan()["total_rows"] == 20
+    assert lake.load()["version"] == "20"

@@ -103,21 +103,46 @@ LANDS: list[tuple[str, Make, Make, set[int]]] = [
     ("append × compaction", append("a", 50), COMPACT_A, EVERYTHING | {50}),
     ("append × replaceWhere", append("a", 50), OVERWRITE_A, EVERYTHING - {0, 1, 2, 3} | {5, 50}),
     ("update CoW × append elsewhere", COW_A, append("a", 50), EVERYTHING | {50}),
-    ("update CoW × update CoW of another file", COW_A, rewrite("update", "b", equals("id", 10), 10, 11, 12, 13), EVERYTHING),
+    (
+        "update CoW × update CoW of another file",
+        COW_A,
+        rewrite("update", "b", equals("id", 10), 10, 11, 12, 13),
+        EVERYTHING,
+    ),
     ("delete MoR × delete MoR, other row", MOR_A0, MOR_A1, EVERYTHING - {0, 1}),
     ("delete MoR × update MoR, other row", MOR_A0, MOR_UPDATE_A1, EVERYTHING - {0}),
     ("update MoR × delete MoR, other row", MOR_UPDATE_A1, MOR_A0, EVERYTHING - {0}),
-    ("delete MoR × append, snapshot isolation", mask("delete", "a", ALL, 0, isolation="snapshot"), append("a", 50), EVERYTHING - {0} | {50}),
+    (
+        "delete MoR × append, snapshot isolation",
+        mask("delete", "a", ALL, 0, isolation="snapshot"),
+        append("a", 50),
+        EVERYTHING - {0} | {50},
+    ),
     ("compaction × append", COMPACT_A, append("a", 50), EVERYTHING | {50}),
     ("compaction × update of another file", COMPACT_A, mask("delete", "b", equals("id", 10), 0), EVERYTHING - {10}),
-    ("replaceWhere × replaceWhere of another partition", OVERWRITE_A, rewrite("replace_where", "b", part("b"), 15), {5, 15}),
+    (
+        "replaceWhere × replaceWhere of another partition",
+        OVERWRITE_A,
+        rewrite("replace_where", "b", part("b"), 15),
+        {5, 15},
+    ),
     ("replaceWhere × append elsewhere", OVERWRITE_A, append("b", 50), {5, 50, *range(10, 14)}),
     ("merge × append elsewhere", mask("merge", "a", part("a"), 0, 0), append("b", 50), EVERYTHING | {50}),
-    ("merge × delete elsewhere", mask("merge", "a", part("a"), 0, 0), mask("delete", "b", part("b"), 0), EVERYTHING - {10}),
+    (
+        "merge × delete elsewhere",
+        mask("merge", "a", part("a"), 0, 0),
+        mask("delete", "b", part("b"), 0),
+        EVERYTHING - {10},
+    ),
     ("merge × compaction elsewhere", mask("merge", "b", ALL, 0, 10), COMPACT_A, EVERYTHING),
-    ("merge × delete, other row, snapshot isolation", mask("merge", "a", part("a"), 0, 0, isolation="snapshot"), MOR_A1, EVERYTHING - {1}),
+    (
+        "merge × delete, other row, snapshot isolation",
+        mask("merge", "a", part("a"), 0, 0, isolation="snapshot"),
+        MOR_A1,
+        EVERYTHING - {1},
+    ),
     ("alter × append", alter, append("a", 50), EVERYTHING | {50}),
-]  # fmt: skip
+]
 
 CONFLICTS: list[tuple[str, Make, Make, str]] = [
     ("update CoW × update CoW", COW_A, COW_A, "file"),
@@ -128,7 +153,12 @@ CONFLICTS: list[tuple[str, Make, Make, str]] = [
     ("delete MoR × compaction", MOR_A0, COMPACT_A, "file"),
     ("delete MoR × delete MoR, same row", MOR_A0, MOR_A0, "row"),
     ("update MoR × update MoR, same row", MOR_UPDATE_A1, MOR_UPDATE_A1, "match"),
-    ("the same, snapshot isolation", mask("update", "a", equals("id", 1), 1, 1, isolation="snapshot"), MOR_UPDATE_A1, "row"),
+    (
+        "the same, snapshot isolation",
+        mask("update", "a", equals("id", 1), 1, 1, isolation="snapshot"),
+        MOR_UPDATE_A1,
+        "row",
+    ),
     ("compaction × compaction", COMPACT_A, COMPACT_A, "file"),
     ("compaction × update CoW", COMPACT_A, COW_A, "file"),
     ("compaction × delete MoR", COMPACT_A, MOR_A0, "file"),
@@ -137,7 +167,12 @@ CONFLICTS: list[tuple[str, Make, Make, str]] = [
     ("the same, snapshot isolation", place("c", 50, isolation="snapshot"), place("c", 51), "same"),
     ("replaceWhere × matching append", OVERWRITE_A, append("a", 50), "match"),
     ("overwrite × append", rewrite("overwrite", "a", ALL, 5), append("b", 50), "match"),
-    ("overwrite × replaceWhere, snapshot isolation", rewrite("overwrite", "a", ALL, 5, isolation="snapshot"), place("c", 51), "match"),
+    (
+        "overwrite × replaceWhere, snapshot isolation",
+        rewrite("overwrite", "a", ALL, 5, isolation="snapshot"),
+        place("c", 51),
+        "match",
+    ),
     ("merge × matching append", mask("merge", "a", ALL, 0, 0), append("b", 50), "match"),
     ("merge × delete of rows it read", mask("merge", "a", ALL, 0, 0), mask("delete", "b", part("b"), 0), "read-gone"),
     ("append that read × matching append", append("b", 50, read_predicate=part("a")), append("a", 51), "match"),
@@ -147,8 +182,13 @@ CONFLICTS: list[tuple[str, Make, Make, str]] = [
     ("alter × alter", alter, alter, "metadata"),
     ("append × replaced table", append("a", 50), replace_table, "metadata"),
     ("replace table × append", replace_table, append("a", 50), "replace"),
-    ("same application id", append("a", 50, transaction=("app", 2)), append("a", 51, transaction=("app", 1)), "transaction"),
-]  # fmt: skip
+    (
+        "same application id",
+        append("a", 50, transaction=("app", 2)),
+        append("a", 51, transaction=("app", 1)),
+        "transaction",
+    ),
+]
 
 
 def ids(lake: Lake) -> set[int]:

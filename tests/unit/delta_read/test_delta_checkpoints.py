@@ -25,8 +25,14 @@ VECTOR = pa.struct(
 PARSED = pa.struct(
     [
         ("numRecords", pa.int64()),
-        ("minValues", pa.struct([("id", pa.int64()), ("dot.ted", pa.string()), ("s", pa.struct([("x", pa.date32())]))])),
-        ("maxValues", pa.struct([("id", pa.int64()), ("dot.ted", pa.string()), ("s", pa.struct([("x", pa.date32())]))])),
+        (
+            "minValues",
+            pa.struct([("id", pa.int64()), ("dot.ted", pa.string()), ("s", pa.struct([("x", pa.date32())]))]),
+        ),
+        (
+            "maxValues",
+            pa.struct([("id", pa.int64()), ("dot.ted", pa.string()), ("s", pa.struct([("x", pa.date32())]))]),
+        ),
         ("nullCount", pa.struct([("id", pa.int64()), ("dot.ted", pa.int64()), ("s", pa.struct([("x", pa.int64())]))])),
     ]
 )
@@ -138,7 +144,7 @@ def rows(found: list[dict[str, Any]], partition: str = "map") -> list[dict[str, 
 def write(path: Path, found: list[dict[str, Any]], stats: str, partition: str = "map") -> None:
     schema = arrow_schema(stats, partition)
     path.parent.mkdir(exist_ok=True)
-    table = pa.Table.from_pylist([{k: None for k in schema.names} | row for row in rows(found, partition)], schema)
+    table = pa.Table.from_pylist([dict.fromkeys(schema.names) | row for row in rows(found, partition)], schema)
     pq.write_table(table, path)
 
 
@@ -256,7 +262,7 @@ def test_half_parsed_statistics_fall_back_to_strings(made: Any) -> None:
         if "add" in row and row["add"]["path"] in ("f1", "f2"):
             row["add"]["stats_parsed"] = None
     path = made.log / f"{5:020d}.checkpoint.parquet"
-    pq.write_table(pa.Table.from_pylist([{k: None for k in schema.names} | row for row in found], schema), path)
+    pq.write_table(pa.Table.from_pylist([dict.fromkeys(schema.names) | row for row in found], schema), path)
     check(made)
 
 

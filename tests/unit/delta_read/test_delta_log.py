@@ -152,7 +152,7 @@ def test_cleaned_up_versions(made: Any) -> None:
     assert table.latest().files.num_rows == 5
     assert table.at_version(3).files.num_rows == 3
     for version in (0, 1, 2):
-        with pytest.raises(VersionNotFoundError, match="3 to 5 .*cleaned up") as caught:
+        with pytest.raises(VersionNotFoundError, match=r"3 to 5 .*cleaned up") as caught:
             table.at_version(version)
         assert (caught.value.values["earliest"], caught.value.values["latest"]) == (3, 5)
     with pytest.raises(VersionNotFoundError):
@@ -226,7 +226,7 @@ def test_times_grow_with_versions(made: Any) -> None:
     assert table.latest().timestamp == 3000002
     assert table.at_timestamp(2_999_999).version == 0
     assert table.at_timestamp(3_000_001).version == 2
-    with pytest.raises(VersionNotFoundError, match="999999.*oldest version that can be read is 0"):
+    with pytest.raises(VersionNotFoundError, match=r"999999.*oldest version that can be read is 0"):
         table.at_timestamp(999_999)
 
 

@@ -21,7 +21,11 @@ SCHEMA = (
     mapped("part", "date", 4),
     mapped(
         "list",
-        {"type": "array", "elementType": {"type": "struct", "fields": [mapped("y", "string", 6)]}, "containsNull": True},
+        {
+            "type": "array",
+            "elementType": {"type": "struct", "fields": [mapped("y", "string", 6)]},
+            "containsNull": True,
+        },
         5,
         **{"delta.columnMapping.nested.ids": {"col-5.element": 7}},
     ),
@@ -41,7 +45,10 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 def test_mapped_table(made: Any, mode: str) -> None:
     made.create(
-        *SCHEMA, partition_by=("part",), protocol={"reader": 2, "writer": 5}, configuration={"delta.columnMapping.mode": mode}
+        *SCHEMA,
+        partition_by=("part",),
+        protocol={"reader": 2, "writer": 5},
+        configuration={"delta.columnMapping.mode": mode},
     )
     made.commit(1, made.add("f", {"col-4": "2024-01-02"}, STATS))
     snapshot = made.open().latest()
@@ -101,7 +108,9 @@ def test_partition_columns(made: Any) -> None:
 
 
 def test_checks_and_properties(made: Any) -> None:
-    made.create(("id", "long"), configuration={"delta.constraints.pos": "id > 0", "delta.appendOnly": "true", "mine": "1"})
+    made.create(
+        ("id", "long"), configuration={"delta.constraints.pos": "id > 0", "delta.appendOnly": "true", "mine": "1"}
+    )
     metadata = made.open().latest().metadata
     assert metadata.checks == {"pos": "id > 0"}
     assert metadata.properties == {"delta.appendOnly": "true", "mine": "1"}

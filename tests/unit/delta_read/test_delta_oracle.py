@@ -206,7 +206,9 @@ def test_checkpoint_keeps_transactions(tmp_path: Path, opened: Callable[[Path], 
         ("text", ["a b", "x/y=z%", "日本", "'\"\\:?*"]),
     ],
 )
-def test_every_partition_type(tmp_path: Path, opened: Callable[[Path], DeltaTable], name: str, values: list[Any]) -> None:
+def test_every_partition_type(
+    tmp_path: Path, opened: Callable[[Path], DeltaTable], name: str, values: list[Any]
+) -> None:
     path = tmp_path / "t"
     kind = ROWS.schema.field(name).type
     table = pa.table({"id": list(range(len(values) + 1)), name: pa.array([*values, None], kind)})

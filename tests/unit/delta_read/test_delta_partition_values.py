@@ -96,7 +96,9 @@ def test_directories() -> None:
 
 
 def test_to_map() -> None:
-    values = pa.array([{"a": "1", "b": None}, {"a": None, "b": "x"}], pa.struct([("a", pa.string()), ("b", pa.string())]))
+    values = pa.array(
+        [{"a": "1", "b": None}, {"a": None, "b": "x"}], pa.struct([("a", pa.string()), ("b", pa.string())])
+    )
     assert pv.to_map(values).to_pylist() == [[("a", "1"), ("b", None)], [("a", None), ("b", "x")]]
     empty = pa.Array.from_buffers(pa.struct([]), 2, [None])
     assert pv.to_map(empty).to_pylist() == [[], []]

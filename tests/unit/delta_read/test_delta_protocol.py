@@ -29,7 +29,7 @@ def test_open_features(feature: str) -> None:
 
 
 def test_unknown_reader_feature_is_named() -> None:
-    with pytest.raises(UnsupportedFeatureError, match="quantum.*DROP FEATURE quantum") as caught:
+    with pytest.raises(UnsupportedFeatureError, match=r"quantum.*DROP FEATURE quantum") as caught:
         p.require_readable(Protocol(3, 7, ("quantum", "deletionVectors"), ("quantum",)), "t")
     assert caught.value.values["features"] == ["quantum"]
 
@@ -79,7 +79,16 @@ def test_smallest_protocol(needed: tuple[str, ...], expected: Protocol) -> None:
     assert set(needed) <= p.features(expected)
 
 
-@pytest.mark.parametrize("old", [Protocol(1, 2), Protocol(1, 4), Protocol(2, 5), Protocol(1, 7, None, ("appendOnly",)), Protocol(3, 7, ("timestampNtz",), ("timestampNtz",))])
+@pytest.mark.parametrize(
+    "old",
+    [
+        Protocol(1, 2),
+        Protocol(1, 4),
+        Protocol(2, 5),
+        Protocol(1, 7, None, ("appendOnly",)),
+        Protocol(3, 7, ("timestampNtz",), ("timestampNtz",)),
+    ],
+)
 @pytest.mark.parametrize("new", ["checkConstraints", "columnMapping", "deletionVectors", "inCommitTimestamp"])
 def test_upgrades_lose_nothing(old: Protocol, new: str) -> None:
     upgraded = p.upgraded(old, [new])

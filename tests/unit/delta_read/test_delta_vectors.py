@@ -50,7 +50,13 @@ def test_blob_layout() -> None:
 
 def test_protocol_example() -> None:
     descriptor = dv.Descriptor.from_json(
-        {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4, "sizeInBytes": 40, "cardinality": 6}
+        {
+            "storageType": "u",
+            "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^",
+            "offset": 4,
+            "sizeInBytes": 40,
+            "cardinality": 6,
+        }
     )
     assert descriptor.url("s3://b/t") == "s3://b/t/ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
     assert descriptor.id == "uab^-aqEH.-t@S}K{vb[*k^@4"
@@ -99,7 +105,9 @@ def test_truncated_or_missing_file(made: Any, length: int) -> None:
     assert dv.read_vector(store, descriptor) == vector
 
 
-@pytest.mark.parametrize("blob", [b"", b"x" * 30, struct.pack("<IQ", 1681511377, 1 << 60), struct.pack("<IQ", 1681511377, 1)])
+@pytest.mark.parametrize(
+    "blob", [b"", b"x" * 30, struct.pack("<IQ", 1681511377, 1 << 60), struct.pack("<IQ", 1681511377, 1)]
+)
 def test_bad_blobs(blob: bytes) -> None:
     with pytest.raises(CorruptTableError):
         dv.decode_blob(blob)
@@ -121,7 +129,11 @@ def test_wrong_cardinality() -> None:
 
 
 def test_vectors_in_a_table(made: Any) -> None:
-    made.create(("id", "long"), protocol={"reader": 3, "writer": 7, **FEATURES}, configuration={"delta.enableDeletionVectors": "true"})
+    made.create(
+        ("id", "long"),
+        protocol={"reader": 3, "writer": 7, **FEATURES},
+        configuration={"delta.enableDeletionVectors": "true"},
+    )
     inline = dv.describe_inline(BitMap64([3, 4]))
     file = dv.encode_file([BitMap64([0]), BitMap64([7, 8, 9])])
     one, two = dv.describe_file(uuid.UUID(int=1), file, [BitMap64([0]), BitMap64([7, 8, 9])])
@@ -159,7 +171,9 @@ def test_vectors_in_a_table(made: Any) -> None:
     newest = table.latest()
     assert newest.version == 2
     for found in (newest, made.open().latest()):
-        masked = dict(zip(found.files.column("path").to_pylist(), found.files.column("masked").to_pylist(), strict=True))
+        masked = dict(
+            zip(found.files.column("path").to_pylist(), found.files.column("masked").to_pylist(), strict=True)
+        )
         assert masked == {"b": 3, "c": 3, "d": 2}
         assert sorted(found.tombstones.column("path").to_pylist()) == ["a", "b", "d"]
     (change,) = table.changes_since(1)

@@ -161,6 +161,20 @@ def test_checkpoints_come_every_so_many_commits(lake: Lake) -> None:
     assert hint["version"] == 4 and hint["numOfAddFiles"] == 4
 
 
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_empty_tables_and_columns_without_bounds(lake: Lake, policy: str) -> None:
+    properties = {"delta.checkpointInterval": "1", "delta.checkpointPolicy": policy}
+    lake.create(metadata(struct(("raw", "binary"), ("l", EVERYTHING["fields"][10]["type"])), properties=properties))
+    lake.append(transaction=("app", 1))
+    assert fresh(lake).latest().files.num_rows == 0
+    lake.append_rows({"raw": b"x", "l": [1]})
+    forget_commits(lake, 2)
+    assert fresh(lake).latest().files["rows"].to_pylist() == [1]
+    theirs = deltalake.DeltaTable(str(lake.root))
+    found = deltalake.QueryBuilder().register("t", theirs).execute("select raw from t").read_all()
+    assert found["raw"].to_pylist() == [b"x"]
+
+
 def test_the_hint_never_goes_back(lake: Lake) -> None:
     lake.create(metadata(properties={"delta.checkpointInterval": "2"}))
     for number in range(4):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -240,10 +240,17 @@ def test_a_dropped_and_added_column_is_another_column() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("byte", "short"), ("byte", "long"), ("short", "integer"), ("integer", "long"), ("integer", "double"),
-        ("float", "double"), ("decimal(5,2)", "decimal(7,2)"), ("decimal(5,2)", "decimal(8,4)"), ("date", "timestamp_ntz"),
+        ("byte", "short"),
+        ("byte", "long"),
+        ("short", "integer"),
+        ("integer", "long"),
+        ("integer", "double"),
+        ("float", "double"),
+        ("decimal(5,2)", "decimal(7,2)"),
+        ("decimal(5,2)", "decimal(8,4)"),
+        ("date", "timestamp_ntz"),
     ],
-)  # fmt: skip
+)
 def test_types_widen_and_the_change_is_recorded(old: DataType, new: DataType) -> None:
     metadata = create(
         struct(
@@ -272,10 +279,17 @@ def test_types_widen_and_the_change_is_recorded(old: DataType, new: DataType) ->
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("long", "integer"), ("long", "double"), ("double", "float"), ("string", "long"), ("long", "string"),
-        ("decimal(5,2)", "decimal(5,3)"), ("decimal(7,2)", "decimal(5,2)"), ("timestamp", "timestamp_ntz"), ("integer", "date"),
+        ("long", "integer"),
+        ("long", "double"),
+        ("double", "float"),
+        ("string", "long"),
+        ("long", "string"),
+        ("decimal(5,2)", "decimal(5,3)"),
+        ("decimal(7,2)", "decimal(5,2)"),
+        ("timestamp", "timestamp_ntz"),
+        ("integer", "date"),
     ],
-)  # fmt: skip
+)
 def test_other_type_changes_name_both_types(old: str, new: str) -> None:
     with pytest.raises(SchemaMismatchError) as caught:
         alter(create(struct(("a", old), ("b", "long"))), {"kind": "update_type", "path": ["a"], "type": new})
@@ -347,6 +361,7 @@ def test_write_settings() -> None:
         "compression": None,
         "stats_columns": [["a"], ["s", "b"]],
         "writer_options": {},
+        "isolation": "serializable",
     }
     settings = write_settings(
         create(
@@ -355,6 +370,7 @@ def test_write_settings() -> None:
                 "write.parquet.compression-codec": "ZSTD",
                 "delta.dataSkippingNumIndexedCols": "1",
                 "write.parquet.row-group-size-bytes": "1m",
+                "delta.isolationLevel": "SnapshotIsolation",
             }
         )
     )
@@ -363,7 +379,17 @@ def test_write_settings() -> None:
         "compression": "zstd",
         "stats_columns": [["id"]],
         "writer_options": {"parquet.block.size": "1048576"},
+        "isolation": "snapshot",
     }
+
+
+def test_a_replaced_table_may_keep_properties_of_others() -> None:
+    odd = replace(create(), properties={"delta.somebodyElses": "1", "delta.columnMapping.maxColumnId": "9"})
+    again = new_metadata({"schema": SCHEMA, "properties": odd.properties}, Base(odd))  # type: ignore[arg-type]
+    assert again.properties["delta.somebodyElses"] == "1" and again.id != odd.id
+    mapped = {"schema": SCHEMA, "properties": {"delta.columnMapping.mode": "name"}}
+    ids = [f["metadata"]["delta.columnMapping.id"] for _, f in walk(delta_schema(new_metadata(mapped, Base(odd))))]  # type: ignore[arg-type]
+    assert min(ids) == 10
 
 
 def test_intervals_and_sizes() -> None:

@@ -25,7 +25,7 @@ class DataFile(layout: FileLayout, task: Int, val key: UnsafeRow, directory: Str
   private val output = new MeasuredFile(DataFile.output(layout.path(path), conf))
   private val writer: ParquetWriter[InternalRow] =
     try SparkBridge.withProlepticCalendar {
-      new DataFileBuilder(output, new LakeWriteSupport(layout.fileSchema), conf, rowGroupSize).withCompressionCodec(codec).build()
+      new DataFileBuilder(output, new LakeWriteSupport(layout.fileSchema), layout, rowGroupSize).withCompressionCodec(codec).build()
     } catch {
       case e: Throwable =>
         // Nobody else knows of a file that was created and then could not be opened.
@@ -104,9 +104,11 @@ private class MeasuredFile(file: OutputFile) extends OutputFile {
 }
 
 /** Parquet's builder with the settings `ParquetOutputFormat` would take from the configuration. */
-private class DataFileBuilder(file: OutputFile, support: WriteSupport[InternalRow], conf: Configuration, rowGroupSize: Long)
+private class DataFileBuilder(file: OutputFile, support: WriteSupport[InternalRow], layout: FileLayout, rowGroupSize: Long)
     extends ParquetWriter.Builder[InternalRow, DataFileBuilder](file) {
   import ParquetOutputFormat._
+
+  private val conf = layout.conf.value
 
   withConf(conf)
   withWriteMode(ParquetFileWriter.Mode.CREATE)
@@ -127,15 +129,14 @@ private class DataFileBuilder(file: OutputFile, support: WriteSupport[InternalRo
   withBloomFilterEnabled(getBloomFilterEnabled(conf))
   withAdaptiveBloomFilterEnabled(getAdaptiveBloomFilterEnabled(conf))
   if (getValidation(conf)) enableValidation()
-  perColumn(ENABLE_DICTIONARY)((column, value) => withDictionaryEncoding(column, value.toBoolean))
-  perColumn(BLOOM_FILTER_ENABLED)((column, value) => withBloomFilterEnabled(column, value.toBoolean))
-  perColumn(BLOOM_FILTER_EXPECTED_NDV)((column, value) => withBloomFilterNDV(column, value.toLong))
-  perColumn(BLOOM_FILTER_FPP)((column, value) => withBloomFilterFPP(column, value.toDouble))
+  layout.columnSettings.foreach {
+    case (ENABLE_DICTIONARY, column, value) => withDictionaryEncoding(column, value.toBoolean)
+    case (BLOOM_FILTER_ENABLED, column, value) => withBloomFilterEnabled(column, value.toBoolean)
+    case (BLOOM_FILTER_EXPECTED_NDV, column, value) => withBloomFilterNDV(column, value.toLong)
+    case (BLOOM_FILTER_FPP, column, value) => withBloomFilterFPP(column, value.toDouble)
+    case _ =>
+  }
 
   override protected def self(): DataFileBuilder = this
   override protected def getWriteSupport(conf: Configuration): WriteSupport[InternalRow] = support
-
-  /** `parquet.bloom.filter.enabled#a.b` is the setting of column a.b. */
-  private def perColumn(key: String)(set: (String, String) => Any): Unit =
-    conf.getPropsWithPrefix(key + "#").forEach((column, value) => set(column, value))
 }

@@ -1,5 +1,7 @@
 package lakemend.write
 
+import scala.jdk.CollectionConverters._
+
 import lakemend.LakemendException
 import lakemend.catalog.TableMeta
 import org.apache.hadoop.fs.Path
@@ -25,6 +27,14 @@ case class FileLayout(location: String, tableSchema: StructType, rowColumns: Str
     localSlots: Int, conf: SerializableConfiguration) {
 
   def path(relative: String): Path = new Path(s"${location.stripSuffix("/")}/$relative")
+
+  /** Settings of single columns, `parquet.bloom.filter.enabled#a.b` being that of a.b: (key, column, value). */
+  @transient lazy val columnSettings: Seq[(String, String, String)] = conf.value.asScala.toSeq
+    .filter(entry => entry.getKey.startsWith("parquet.") && entry.getKey.contains('#'))
+    .map { entry =>
+      val Array(key, column) = entry.getKey.split("#", 2)
+      (key, column, entry.getValue)
+    }
 
   /** Rows are passed on as they are, without a projection. */
   def isIdentity: Boolean = dataOrdinals.indices.forall(i => dataOrdinals(i) == i) && dataOrdinals.length == rowColumns.length

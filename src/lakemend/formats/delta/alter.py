@@ -1,70 +1,29 @@
 """ALTER TABLE: wire changes applied to a table's definition, one after the other.
 
-The format hands `altered_metadata` to the brain. Each kind of change is one function over a `_Draft`,
-the definition in Delta's own spelling; a change that would lose or reinterpret data is refused.
+The format hands `altered_metadata` to the brain. Changes of columns stand in `alter_columns.py`;
+properties, constraints and the comment here.
 """
 
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from lakemend.errors import InvalidInputError, SchemaMismatchError
-from lakemend.formats.delta import columns
+from lakemend.errors import InvalidInputError
+from lakemend.formats.delta import alter_columns, columns
 from lakemend.formats.delta.actions import MetaData
+from lakemend.formats.delta.alter_columns import Draft, Wire
 from lakemend.formats.delta.features import needed_features
-from lakemend.formats.delta.file_stats import column_path, split_columns
 from lakemend.formats.delta.mapping import mode_of, to_metadata
 from lakemend.formats.delta.metadata import check_constraint_names, check_stats_columns, delta_schema, no_check_property
 from lakemend.formats.delta.properties import CHECK_PREFIX, MAPPING_MODE, MAX_COLUMN_ID, checked
 from lakemend.formats.format import Metadata, Snapshot
-from lakemend.schema import DataType, Path, Struct, is_struct
-
-log = logging.getLogger(__name__)
-
-Wire = dict[str, Any]
-_PARTS = {"element": "elementType", "key": "keyType", "value": "valueType"}
-
-
-@dataclass
-class _Draft:
-    """The definition while it changes."""
-
-    schema: Struct
-    partition_columns: list[str]
-    properties: dict[str, str]
-    checks: dict[str, str]
-    comment: str | None
-
-    @property
-    def mapped(self) -> bool:
-        return mode_of(self.properties) != "none"
-
-    def map_columns(self, why: str) -> None:
-        """Turns on column mapping by name; data files keep the names they have."""
-        if self.mapped:
-            return
-        log.info("%s needs column mapping: setting %s=name", why, MAPPING_MODE)
-        self.schema, last = columns.with_mapping(self.schema, self._last_id(), keep_names=True)
-        self.properties[MAPPING_MODE] = "name"
-        self.properties[MAX_COLUMN_ID] = str(last)
-
-    def map_new_columns(self) -> None:
-        if self.mapped:
-            self.schema, last = columns.with_mapping(self.schema, self._last_id(), keep_names=False)
-            self.properties[MAX_COLUMN_ID] = str(last)
-
-    def _last_id(self) -> int:
-        return int(self.properties.get(MAX_COLUMN_ID, 0))
 
 
 def altered_metadata(base: Snapshot, changes: Sequence[Wire]) -> Metadata:
     """The definition after the changes; raises, naming the column or property, for one that cannot be made."""
     before = base.metadata
-    draft = _Draft(
+    draft = Draft(
         copy.deepcopy(delta_schema(before)),
         [field.source[0] for field in before.partitioning],
         dict(before.properties),
@@ -99,296 +58,7 @@ def altered_metadata(base: Snapshot, changes: Sequence[Wire]) -> Metadata:
     )
 
 
-# Columns
-
-
-def _parent(draft: _Draft, path: Path) -> Struct:
-    """The struct that holds the last name of the path; arrays and maps are entered by element, key and value."""
-    here: DataType = draft.schema
-    for depth, name in enumerate(path[:-1]):
-        if is_struct(here):
-            here = _field(here, path[: depth + 1])["type"]  # type: ignore[arg-type]
-        elif isinstance(here, dict) and _PARTS.get(name.lower()) in here:
-            here = here[_PARTS[name.lower()]]
-        else:
-            raise _no_column(path[: depth + 1])
-    if not is_struct(here):
-        raise InvalidInputError(
-            f"{columns.spelled(path[:-1])} has no fields",
-            cause="it is no struct; fields of structs in arrays and maps are named with element, key or value",
-            remedy=f"for an array write {columns.spelled(path[:-1])}.element.{path[-1]}",
-            column=columns.spelled(path),
-        )
-    assert isinstance(here, dict)
-    return here
-
-
-def _no_column(path: Path) -> InvalidInputError:
-    return InvalidInputError(
-        f"there is no column {columns.spelled(path)}",
-        remedy="check the name against the table's schema",
-        column=columns.spelled(path),
-    )
-
-
-def _field(struct: Struct, path: Path) -> dict[str, Any]:
-    name = path[-1]
-    found = [f for f in struct["fields"] if f["name"] == name] or [
-        f for f in struct["fields"] if f["name"].lower() == name.lower()
-    ]
-    if len(found) != 1:
-        raise _no_column(path)
-    field: dict[str, Any] = found[0]
-    return field
-
-
-def _found(draft: _Draft, change: Wire) -> tuple[Path, Struct, dict[str, Any]]:
-    path: Path = tuple(change["path"])
-    parent = _parent(draft, path)
-    return path, parent, _field(parent, path)
-
-
-def _place(struct: Struct, field: dict[str, Any], position: Any) -> None:
-    """Puts the field, which is not among the fields, at its position; last without one."""
-    fields = struct["fields"]
-    if position is None:
-        fields.append(field)
-    elif position == "first":
-        fields.insert(0, field)
-    else:
-        after = _field(struct, (position["after"],))
-        fields.insert(next(i for i, f in enumerate(fields) if f is after) + 1, field)
-
-
-def _add_column(draft: _Draft, change: Wire) -> None:
-    path: Path = tuple(change["path"])
-    name = columns.spelled(path)
-    if any(f["name"].lower() == path[-1].lower() for f in _parent(draft, path)["fields"]):
-        if change.get("if_exists") or change.get("if_not_exists"):
-            return
-        raise InvalidInputError(f"there is a column {name} already", remedy="choose another name", column=name)
-    if change.get("nullable") is False:
-        raise InvalidInputError(
-            f"the column {name} cannot be added as NOT NULL",
-            cause="the rows the table has already would hold NULL in it",
-            remedy="add it without NOT NULL",
-            column=name,
-        )
-    if change.get("default") is not None:
-        raise InvalidInputError(
-            f"the column {name} cannot be added with a default",
-            cause="Delta tables fill rows that exist already with NULL",
-            remedy="add the column first, then ALTER COLUMN … SET DEFAULT, and UPDATE the rows there are",
-            column=name,
-        )
-    metadata = {"comment": change["comment"]} if change.get("comment") else {}
-    field = {"name": path[-1], "type": change["type"], "nullable": True, "metadata": metadata}
-    added = columns.to_delta({"type": "struct", "fields": [field]})
-    assert isinstance(added, dict)
-    _place(_parent(draft, path), added["fields"][0], change.get("position"))
-    draft.map_new_columns()
-
-
-def _refuse_if_used(draft: _Draft, path: Path, doing: str) -> None:
-    """Raises if a CHECK constraint or a generated column names the column: its text would no longer hold."""
-    for name, sql in draft.checks.items():
-        if columns.uses(sql, path[-1]):
-            raise InvalidInputError(
-                f"the column {columns.spelled(path)} cannot be {doing}",
-                cause=f"the CHECK constraint {name} uses it: {sql}",
-                remedy=f"drop the constraint {name} first, and add it again afterwards",
-                column=columns.spelled(path),
-                constraint=name,
-            )
-    for other, field in columns.walk(draft.schema):
-        sql = field["metadata"].get(columns.GENERATION)
-        if sql and other != path and columns.uses(sql, path[-1]):
-            raise InvalidInputError(
-                f"the column {columns.spelled(path)} cannot be {doing}",
-                cause=f"the column {columns.spelled(other)} is generated from it: {sql}",
-                remedy=f"drop the column {columns.spelled(other)} first",
-                column=columns.spelled(path),
-            )
-
-
-def _rename_column(draft: _Draft, change: Wire) -> None:
-    path, _, field = _found(draft, change)
-    _refuse_if_used(draft, path, "renamed")
-    draft.map_columns(f"renaming the column {columns.spelled(path)}")
-    # The mapping made the schema anew.
-    _, _, field = _found(draft, change)
-    old, new = field["name"], change["to"]
-    field["name"] = new
-    if len(path) == 1:
-        draft.partition_columns = [new if name == old else name for name in draft.partition_columns]
-    _rename_in_stats_columns(draft, (*path[:-1], old), new)
-
-
-def _rename_in_stats_columns(draft: _Draft, path: Path, new: str) -> None:
-    key = "delta.dataSkippingStatsColumns"
-    if key not in draft.properties:
-        return
-    renamed = []
-    for text in split_columns(draft.properties[key]):
-        named = column_path(text)
-        if tuple(n.lower() for n in named[: len(path)]) == tuple(n.lower() for n in path):
-            named = (*path[:-1], new, *named[len(path) :])
-        renamed.append(".".join(f"`{n.replace('`', '``')}`" if set(n) & set("`.,") else n for n in named))
-    draft.properties[key] = ",".join(renamed)
-
-
-def _drop_column(draft: _Draft, change: Wire) -> None:
-    try:
-        path, parent, field = _found(draft, change)
-    except InvalidInputError:
-        if change.get("if_exists"):
-            return
-        raise
-    name = columns.spelled(path)
-    if len(path) == 1 and field["name"] in draft.partition_columns:
-        raise InvalidInputError(
-            f"the column {name} cannot be dropped",
-            cause="the table is partitioned by it",
-            remedy="write the table anew with another partitioning",
-            column=name,
-        )
-    if len(parent["fields"]) == 1:
-        raise InvalidInputError(
-            f"the column {name} cannot be dropped",
-            cause="it is the only one left",
-            remedy="drop the table or the struct that holds it",
-            column=name,
-        )
-    _refuse_if_used(draft, path, "dropped")
-    draft.map_columns(f"dropping the column {name}")
-    path, parent, field = _found(draft, change)
-    parent["fields"][:] = [f for f in parent["fields"] if f is not field]
-    _drop_from_stats_columns(draft, path)
-
-
-def _drop_from_stats_columns(draft: _Draft, path: Path) -> None:
-    key = "delta.dataSkippingStatsColumns"
-    if key in draft.properties:
-        kept = [
-            text
-            for text in split_columns(draft.properties[key])
-            if tuple(n.lower() for n in column_path(text)[: len(path)]) != tuple(n.lower() for n in path)
-        ]
-        draft.properties[key] = ",".join(kept)
-
-
-def _update_type(draft: _Draft, change: Wire) -> None:
-    path: Path = tuple(change["path"])
-    holder, part = _type_slot(draft, path)
-    old, new = holder[part], columns.to_delta(change["type"])
-    if old == new and not _char_change(holder, change["type"]):
-        return
-    if old == new == "string":
-        _update_char_type(holder, path, change["type"])
-        return
-    if not columns.widens(old, new):
-        raise SchemaMismatchError(
-            f"the type of {columns.spelled(path)} cannot change from {old} to {new}",
-            cause="not every value of the old type could be read as the new one",
-            remedy="add a column of the new type and fill it with UPDATE",
-            column=columns.spelled(path),
-            old=old,
-            new=new,
-        )
-    _refuse_if_used(draft, path, "changed in type")
-    holder[part] = new
-    if draft.properties.get("delta.enableTypeWidening", "").lower() != "true":
-        log.info("widening %s to %s: setting delta.enableTypeWidening=true", columns.spelled(path), new)
-        draft.properties["delta.enableTypeWidening"] = "true"
-
-
-def _type_slot(draft: _Draft, path: Path) -> tuple[dict[str, Any], str]:
-    """What holds the type at a path (a field, an array or a map), and under which key."""
-    holder: dict[str, Any] = {"type": draft.schema}
-    part = "type"
-    for depth, name in enumerate(path):
-        here = holder[part]
-        if is_struct(here):
-            holder, part = _field(here, path[: depth + 1]), "type"
-        elif isinstance(here, dict) and _PARTS.get(name.lower()) in here:
-            holder, part = here, _PARTS[name.lower()]
-        else:
-            raise _no_column(path[: depth + 1])
-    return holder, part
-
-
-def _length(type: Any) -> int | None:
-    text = str(type)
-    return int(text[text.index("(") + 1 : -1]) if text.startswith("varchar(") else None
-
-
-def _char_change(holder: dict[str, Any], asked: Any) -> bool:
-    declared = holder.get("metadata", {}).get(columns.CHAR_VARCHAR, "string")
-    return bool(declared != asked)
-
-
-def _update_char_type(field: dict[str, Any], path: Path, asked: str) -> None:
-    declared = field["metadata"].get(columns.CHAR_VARCHAR, "string")
-    before, after = _length(declared), _length(asked)
-    if asked == "string":
-        field["metadata"].pop(columns.CHAR_VARCHAR, None)
-    elif before is not None and after is not None and after >= before:
-        field["metadata"][columns.CHAR_VARCHAR] = asked
-    else:
-        raise SchemaMismatchError(
-            f"the type of {columns.spelled(path)} cannot change from {declared} to {asked}",
-            cause="values the column holds already might be too long",
-            remedy="add a column of the new type and fill it with UPDATE",
-            column=columns.spelled(path),
-            old=declared,
-            new=asked,
-        )
-
-
-def _update_nullability(draft: _Draft, change: Wire) -> None:
-    path, _, field = _found(draft, change)
-    if change["nullable"]:
-        field["nullable"] = True
-    elif field["nullable"]:
-        raise InvalidInputError(
-            f"the column {columns.spelled(path)} cannot become NOT NULL",
-            cause="rows the table has already may hold NULL in it",
-            remedy=f"add a constraint: ALTER TABLE … ADD CONSTRAINT … CHECK ({columns.spelled(path)} IS NOT NULL)",
-            column=columns.spelled(path),
-        )
-
-
-def _update_comment(draft: _Draft, change: Wire) -> None:
-    _, _, field = _found(draft, change)
-    if change.get("comment"):
-        field["metadata"]["comment"] = change["comment"]
-    else:
-        field["metadata"].pop("comment", None)
-
-
-def _update_position(draft: _Draft, change: Wire) -> None:
-    path, parent, field = _found(draft, change)
-    position = change["position"]
-    if position != "first" and position["after"].lower() == field["name"].lower():
-        raise InvalidInputError(
-            f"the column {columns.spelled(path)} cannot stand after itself", remedy="name another", column=path[-1]
-        )
-    parent["fields"][:] = [f for f in parent["fields"] if f is not field]
-    _place(parent, field, position)
-
-
-def _update_default(draft: _Draft, change: Wire) -> None:
-    _, _, field = _found(draft, change)
-    if change.get("default") is None:
-        field["metadata"].pop(columns.DEFAULT, None)
-    else:
-        field["metadata"][columns.DEFAULT] = change["default"]
-
-
-# Properties, constraints, comment
-
-
-def _set_property(draft: _Draft, change: Wire) -> None:
+def _set_property(draft: Draft, change: Wire) -> None:
     if change["key"] == "comment":
         draft.comment = change["value"]
         return
@@ -403,7 +73,7 @@ def _set_property(draft: _Draft, change: Wire) -> None:
     draft.properties[key] = value
 
 
-def _set_mapping_mode(draft: _Draft, mode: str) -> None:
+def _set_mapping_mode(draft: Draft, mode: str) -> None:
     now = mode_of(draft.properties)
     if mode == now:
         return
@@ -426,7 +96,7 @@ def _protected(key: str) -> InvalidInputError:
     )
 
 
-def _remove_property(draft: _Draft, change: Wire) -> None:
+def _remove_property(draft: Draft, change: Wire) -> None:
     key = change["key"]
     if key == "comment":
         draft.comment = None
@@ -438,7 +108,7 @@ def _remove_property(draft: _Draft, change: Wire) -> None:
     draft.properties.pop(key, None)
 
 
-def _add_check(draft: _Draft, change: Wire) -> None:
+def _add_check(draft: Draft, change: Wire) -> None:
     name = change["name"]
     if any(known.lower() == name.lower() for known in draft.checks):
         raise InvalidInputError(
@@ -451,7 +121,7 @@ def _add_check(draft: _Draft, change: Wire) -> None:
     check_constraint_names(draft.checks)
 
 
-def _drop_check(draft: _Draft, change: Wire) -> None:
+def _drop_check(draft: Draft, change: Wire) -> None:
     name = next((known for known in draft.checks if known.lower() == change["name"].lower()), None)
     if name is not None:
         del draft.checks[name]
@@ -463,19 +133,19 @@ def _drop_check(draft: _Draft, change: Wire) -> None:
         )
 
 
-def _set_comment(draft: _Draft, change: Wire) -> None:
+def _set_comment(draft: Draft, change: Wire) -> None:
     draft.comment = change.get("comment")
 
 
-_KINDS: dict[str, Callable[[_Draft, Wire], None]] = {
-    "add_column": _add_column,
-    "rename_column": _rename_column,
-    "drop_column": _drop_column,
-    "update_type": _update_type,
-    "update_nullability": _update_nullability,
-    "update_comment": _update_comment,
-    "update_position": _update_position,
-    "update_default": _update_default,
+_KINDS: dict[str, Callable[[Draft, Wire], None]] = {
+    "add_column": alter_columns.add_column,
+    "rename_column": alter_columns.rename_column,
+    "drop_column": alter_columns.drop_column,
+    "update_type": alter_columns.update_type,
+    "update_nullability": alter_columns.update_nullability,
+    "update_comment": alter_columns.update_comment,
+    "update_position": alter_columns.update_position,
+    "update_default": alter_columns.update_default,
     "set_property": _set_property,
     "remove_property": _remove_property,
     "add_check": _add_check,

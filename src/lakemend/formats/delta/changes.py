@@ -87,9 +87,9 @@ def _masked(adds: pa.Table, removes: pa.Table, both: set[str]) -> set[str]:
     def vectors(table: pa.Table) -> dict[str, set[str]]:
         ids = vector_ids(one_chunk(table.column("deletionVector"))).to_pylist()
         found: dict[str, set[str]] = {}
-        for path, id in zip(table.column("path").to_pylist(), ids, strict=True):
+        for path, vector in zip(table.column("path").to_pylist(), ids, strict=True):
             if path in both:
-                found.setdefault(path, set()).add(id)
+                found.setdefault(path, set()).add(vector)
         return found
 
     before, after = vectors(removes), vectors(adds)
@@ -156,4 +156,3 @@ def commit_info(version: int, name: str, data: bytes) -> dict[str, Any] | None:
     else:
         commits.read(version, name, data)
     return commits.info.get(version)
-

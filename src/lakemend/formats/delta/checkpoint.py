@@ -177,9 +177,9 @@ def _take_files(state: Checkpoint, top: Commits | pq.ParquetFile, path: str, nam
         table, rows = add
         if len(table):
             state.adds.append((table, _source(top, rows, path)))
-    if (remove := _read_action(top, "remove", remove_schema(names), names, path)) is not None:
-        if len(remove[0]):
-            state.removes.append(remove[0])
+    remove = _read_action(top, "remove", remove_schema(names), names, path)
+    if remove is not None and len(remove[0]):
+        state.removes.append(remove[0])
 
 
 def _read_action(
@@ -193,7 +193,12 @@ def _read_action(
     wanted = [f.name for f in schema if kind.get_field_index(f.name) >= 0]
     if "path" not in wanted:
         raise corrupt(path, f"its {name} actions have no path")
-    if names and name == "add" and "partitionValues" not in wanted and kind.get_field_index("partitionValues_parsed") >= 0:
+    if (
+        names
+        and name == "add"
+        and "partitionValues" not in wanted
+        and kind.get_field_index("partitionValues_parsed") >= 0
+    ):
         wanted.append("partitionValues_parsed")
     body = _read(file, [f"{name}.{column}" for column in wanted], path).column(name)
     paths = pc.struct_field(body, ["path"])
@@ -225,7 +230,11 @@ def _skeleton(schema: pa.Schema) -> pa.Schema:
 
 
 def _without_maps(body: pa.ChunkedArray) -> pa.ChunkedArray:
-    kept = [f for f in body.type if not pa.types.is_map(f.type) and f.name not in ("partitionValues", "partitionValues_parsed")]
+    kept = [
+        f
+        for f in body.type
+        if not pa.types.is_map(f.type) and f.name not in ("partitionValues", "partitionValues_parsed")
+    ]
     chunks = []
     for chunk in body.chunks:
         arrays = [pc.struct_field(chunk, [f.name]) for f in kept]
@@ -323,12 +332,12 @@ class ParsedStats:
             return self._strings.json()
         return to_json(self._read_all())
 
-    def leaf(self, physical: Struct, path: Path, type: DataType) -> RawStats | None:
-        key = (path, str(type))
+    def leaf(self, physical: Struct, path: Path, datatype: DataType) -> RawStats | None:
+        key = (path, str(datatype))
         if key not in self._leaves:
             wanted = [kind for kind in ("minValues", "maxValues", "nullCount") if self._has(kind, path)]
             columns = [".".join(("add", "stats_parsed", kind, *path)) for kind in wanted]
-            found = leaf_of(self._stats(_read(self._file, columns, self._path)), path, type) if wanted else None
+            found = leaf_of(self._stats(_read(self._file, columns, self._path)), path, datatype) if wanted else None
             if found is None:
                 return None
             self._leaves[key] = found
@@ -357,4 +366,3 @@ class ParsedStats:
             column = column.take(pa.array(self._take))
         names = [f.name for f in column.type]
         return pa.table([pc.struct_field(column, [i]) for i in range(len(names))], names=names)
-

@@ -23,8 +23,8 @@ DEFAULT = "CURRENT_DEFAULT"
 _SPECIAL = set(" ,;{}()\n\t=")
 _MAX_NAME_BYTES = 255
 _ATOMIC = frozenset(
-    ("boolean", "byte", "short", "integer", "long", "float", "double")
-    + ("string", "binary", "date", "timestamp", "timestamp_ntz", "variant")
+    {"boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary"}
+    | {"date", "timestamp", "timestamp_ntz", "variant"}
 )
 _WIDER = {
     "byte": ("short", "integer", "long", "double"),

@@ -34,7 +34,8 @@ _NAMES = {
     "merge": "MERGE",
     "compact": "OPTIMIZE",
     "zorder": "OPTIMIZE",
-    "rewrite": "OPTIMIZE",
+    "rewrite": "WRITE",
+    "delta": "WRITE",
     "create": "CREATE TABLE",
     "create_as": "CREATE TABLE AS SELECT",
     "replace": "CREATE OR REPLACE TABLE",
@@ -84,7 +85,25 @@ def delta_operation(change: Change) -> str:
     # A write that defines the table is named after the command; otherwise the verb knows better.
     if command in _COMMANDS and (change.metadata is not None or change.operation not in _NAMES):
         return command
+    if change.operation == "rewrite" and not change.data_change:
+        return "OPTIMIZE"
     return _NAMES.get(change.operation, change.operation.upper().replace("_", " "))
+
+
+# Neutral counts of rows → Delta's metrics; a merge has names of its own.
+_ROW_METRICS = {
+    "inserted": "numOutputRows",
+    "updated": "numUpdatedRows",
+    "deleted": "numDeletedRows",
+    "copied": "numCopiedRows",
+}
+
+
+def delta_metrics(change: Change, operation: str) -> dict[str, int]:
+    """The change's own metrics under the names other engines look for."""
+    if operation == "MERGE":
+        return {f"numTargetRows{k.capitalize()}" if k in _ROW_METRICS else k: v for k, v in change.metrics.items()}
+    return {_ROW_METRICS.get(key, key): value for key, value in change.metrics.items()}
 
 
 def is_blind_append(change: Change) -> bool:

@@ -17,9 +17,9 @@ from typing import Any, NoReturn
 
 from pyroaring import BitMap64
 
-from lakemend.errors import CorruptTableError
+from lakemend.errors import CorruptTableError, StorageError
 from lakemend.formats.format import Mask
-from lakemend.storage import Store, decode, join, normalise
+from lakemend.storage import Store, decode, join, normalise, open_store
 
 MAGIC = 1681511377
 FILE_VERSION = b"\x01"
@@ -68,9 +68,9 @@ class Descriptor:
             return join(root, relative_path(self.path_or_inline))
         if self.storage == "p":
             return normalise(decode(self.path_or_inline))
-        if self.storage == "i":
-            return None
-        _corrupt(self.path_or_inline, f"its storage type is {self.storage!r}")
+        if self.storage != "i":
+            _corrupt(self.path_or_inline, f"its storage type is {self.storage!r}")
+        return None
 
     def mask(self, root: str) -> Mask:
         """The vector as the brain knows it; an inline one is decoded here."""
@@ -101,7 +101,7 @@ def _corrupt(where: str, cause: str) -> NoReturn:
 def z85_encode(data: bytes) -> str:
     """Z85; the input is padded with zeros to a multiple of four bytes."""
     data += b"\x00" * (-len(data) % 4)
-    out = []
+    out: list[str] = []
     for (word,) in struct.iter_unpack(">I", data):
         digits = []
         for _ in range(5):
@@ -137,9 +137,9 @@ def relative_path(path_or_inline: str) -> str:
     return f"{prefix}/{name}" if prefix else name
 
 
-def uuid_name(id: uuid.UUID, prefix: str = "") -> str:
+def uuid_name(file_id: uuid.UUID, prefix: str = "") -> str:
     """`pathOrInlineDv` of a "u" descriptor; the inverse of `relative_path`."""
-    return prefix + z85_encode(id.bytes)
+    return prefix + z85_encode(file_id.bytes)
 
 
 def encode_blob(positions: BitMap64) -> bytes:
@@ -178,9 +178,11 @@ def encode_file(vectors: Iterable[BitMap64]) -> VectorFile:
     return VectorFile(bytes(data), tuple(offsets), tuple(sizes))
 
 
-def describe_file(id: uuid.UUID, file: VectorFile, vectors: Sequence[BitMap64], prefix: str = "") -> list[Descriptor]:
-    """Descriptors of the vectors of a file put at `relative_path(uuid_name(id, prefix))`."""
-    name = uuid_name(id, prefix)
+def describe_file(
+    file_id: uuid.UUID, file: VectorFile, vectors: Sequence[BitMap64], prefix: str = ""
+) -> list[Descriptor]:
+    """Descriptors of the vectors of a file put at `relative_path(uuid_name(file_id, prefix))`."""
+    name = uuid_name(file_id, prefix)
     return [
         Descriptor("u", name, size, len(vector), offset)
         for vector, offset, size in zip(vectors, file.offsets, file.sizes, strict=True)
@@ -232,14 +234,19 @@ def read_vector(store: Store, descriptor: Descriptor) -> BitMap64:
 
 def _read_blob(store: Store, url: str, descriptor: Descriptor) -> bytes:
     root = store.url.rstrip("/") + "/"
+    path = url.removeprefix(root)
+    if path == url:
+        folder, _, path = url.rpartition("/")
+        store = open_store(folder)
+    start, length = descriptor.offset or 0, descriptor.size + 8
     try:
-        if url.startswith(root):
-            framed = store.get_range(url[len(root) :], descriptor.offset or 0, descriptor.size + 8)
-        else:
-            from lakemend.storage import open_store
-
-            folder, _, name = url.rpartition("/")
-            framed = open_store(folder).get_range(name, descriptor.offset or 0, descriptor.size + 8)
+        framed = store.get_range(path, start, length)
     except FileNotFoundError:
         _corrupt(url, "the file does not exist; it may have been vacuumed")
+    except StorageError:
+        # Stores refuse a range past the end, each in its own words.
+        entry = store.head(path)
+        if entry is None or entry.size >= start + length:
+            raise
+        _corrupt(url, f"the file ends after {entry.size} of {start + length} bytes")
     return decode_framed(framed, descriptor.size, url)

@@ -263,4 +263,3 @@ def commits_after(store: Store, version: int) -> list[Entry]:
         if expected != found:
             raise _broken(store, listing, found, expected)
     return [listing.commits[v] for v in versions]
-

@@ -151,11 +151,15 @@ def _rebuild_struct(schema: Struct, rename: Any) -> Struct:
     return {"type": "struct", "fields": fields}
 
 
-def _rebuild(type: DataType, rename: Any) -> DataType:
-    if isinstance(type, str):
-        return type
-    if type["type"] == "struct":
-        return _rebuild_struct(type, rename)
-    if type["type"] == "array":
-        return {**type, "elementType": _rebuild(type["elementType"], rename)}
-    return {**type, "keyType": _rebuild(type["keyType"], rename), "valueType": _rebuild(type["valueType"], rename)}
+def _rebuild(datatype: DataType, rename: Any) -> DataType:
+    if isinstance(datatype, str):
+        return datatype
+    if datatype["type"] == "struct":
+        return _rebuild_struct(datatype, rename)
+    if datatype["type"] == "array":
+        return {**datatype, "elementType": _rebuild(datatype["elementType"], rename)}
+    return {
+        **datatype,
+        "keyType": _rebuild(datatype["keyType"], rename),
+        "valueType": _rebuild(datatype["valueType"], rename),
+    }

@@ -40,7 +40,8 @@ _CODECS = {"none": "uncompressed", "lz4": "lz4_raw"}
 
 def new_metadata(request: dict[str, Any], base: Snapshot | None) -> Metadata:
     """The definition a CREATE (or, with a base, REPLACE) TABLE asks for; raises if it makes no sense."""
-    properties = _requested_properties(request.get("properties") or {})
+    kept = base.metadata.properties if base is not None else {}
+    properties = _requested_properties(request.get("properties") or {}, kept)
     schema = columns.to_delta(request["schema"])
     assert isinstance(schema, dict)
     _check_schema(schema)
@@ -69,7 +70,8 @@ def new_metadata(request: dict[str, Any], base: Snapshot | None) -> Metadata:
     )
 
 
-def _requested_properties(asked: dict[str, Any]) -> dict[str, str]:
+def _requested_properties(asked: dict[str, Any], kept: dict[str, str]) -> dict[str, str]:
+    """What is asked for, checked; a property the base has is good as it is, whoever set it."""
     properties: dict[str, str] = {}
     for key, value in asked.items():
         if key in _SPARK_KEYS or key.startswith("option."):
@@ -78,7 +80,7 @@ def _requested_properties(asked: dict[str, Any]) -> dict[str, str]:
             raise no_check_property(key)
         if key.lower() == MAX_COLUMN_ID.lower():
             continue
-        name, text = checked(key, str(value))
+        name, text = (key, value) if kept.get(key) == value else checked(key, str(value))
         properties[name] = text
     if properties.get("delta.enableDeletionVectors") is None:
         properties["delta.enableDeletionVectors"] = "true"
@@ -258,4 +260,10 @@ def write_settings(metadata: Metadata) -> dict[str, Any]:
         "compression": _CODECS.get(codec.lower(), codec.lower()) if codec else None,
         "stats_columns": [list(path) for path in indexed_columns(metadata)],
         "writer_options": {key: str(parse_bytes(value)) for key, value in options.items() if value},
+        "isolation": _isolation(properties.get("delta.isolationLevel", "")),
     }
+
+
+def _isolation(level: str) -> str:
+    # WriteSerializable lets appends pass that Serializable stops: the stricter level keeps its promise too.
+    return "snapshot" if level.lower() == "snapshotisolation" else "serializable"

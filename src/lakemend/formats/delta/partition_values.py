@@ -57,23 +57,25 @@ def partition_directory(columns: Sequence[str], values: Sequence[str | None]) ->
     )
 
 
-def format_value(value: Any, type: DataType) -> str | None:
+def format_value(value: Any, datatype: DataType) -> str | None:
     """A wire value as the log spells it; None for NULL."""
     if value is None:
         return None
-    if type == "boolean":
+    if datatype == "boolean":
         return "true" if value else "false"
-    if type == "date":
+    if datatype == "date":
         return (date(1970, 1, 1) + timedelta(days=value)).isoformat()
-    if type in ("timestamp", "timestamp_ntz"):
+    if datatype in ("timestamp", "timestamp_ntz"):
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)
         text = moment.strftime("%H:%M:%S.%f")
-        return f"{moment.date().isoformat()}T{text}Z" if type == "timestamp" else f"{moment.date().isoformat()} {text}"
-    if type == "binary":
+        return (
+            f"{moment.date().isoformat()}T{text}Z" if datatype == "timestamp" else f"{moment.date().isoformat()} {text}"
+        )
+    if datatype == "binary":
         return _format_binary(base64.b64decode(value))
-    if type in ("float", "double"):
+    if datatype in ("float", "double"):
         return _format_float(value)
-    if decimal_of(type):
+    if decimal_of(datatype):
         return format(Decimal(value), "f")
     return str(value) if value != "" else None
 
@@ -98,28 +100,30 @@ def _format_float(value: Any) -> str:
     return repr(number)
 
 
-def parse_column(values: pa.Array | pa.ChunkedArray, type: DataType, name: str) -> pa.Array:
+def parse_column(values: pa.Array | pa.ChunkedArray, datatype: DataType, name: str) -> pa.Array:
     """Strings of the log as a typed column; CorruptTableError names a value that does not fit."""
     text = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if isinstance(text, pa.ChunkedArray):
         text = pa.concat_arrays(text.chunks)
-    target = to_arrow(type)
+    target = to_arrow(datatype)
     if pa.types.is_null(text.type):
         return pa.nulls(len(text), target)
     # Partitions repeat: each distinct value is parsed once.
     encoded = text if pa.types.is_dictionary(text.type) else text.dictionary_encode()
-    distinct = [_parse(value, type, name) for value in encoded.dictionary.to_pylist()]
+    distinct = [_parse(value, datatype, name) for value in encoded.dictionary.to_pylist()]
     return pa.array(distinct, target).take(encoded.indices)
 
 
-def _parse(text: str | None, type: DataType, name: str) -> Any:
+def _parse(text: str | None, datatype: DataType, name: str) -> Any:
     if text is None or text == "":
         return None
     try:
-        return _parse_present(text, type)
-    except (ValueError, InvalidOperation, OverflowError) as error:
+        value = _parse_present(text, datatype)
+        pa.scalar(value, to_arrow(datatype))
+        return value
+    except (ValueError, InvalidOperation, OverflowError, pa.ArrowException) as error:
         raise CorruptTableError(
-            f"the log holds the partition value {text!r} for column {name!r}, which is no {type}",
+            f"the log holds the partition value {text!r} for column {name!r}, which is no {datatype}",
             cause=str(error),
             remedy="repair the partition values with the engine that wrote them",
             column=name,
@@ -127,32 +131,31 @@ def _parse(text: str | None, type: DataType, name: str) -> Any:
         ) from error
 
 
-def _parse_present(text: str, type: DataType) -> Any:
-    if decimal_of(type):
+def _parse_present(text: str, datatype: DataType) -> Any:
+    if digits := decimal_of(datatype):
         value = Decimal(text)
-        precision, scale = decimal_of(type) or (38, 0)
         if not value.is_finite():
             raise ValueError("not a finite number")
-        rounded = value.quantize(Decimal(1).scaleb(-scale))
+        rounded = value.quantize(Decimal(1).scaleb(-digits[1]))
         if rounded != value:
-            raise ValueError(f"it has more than {scale} decimal places")
+            raise ValueError(f"it has more than {digits[1]} decimal places")
         return rounded
-    if type == "boolean":
+    if datatype == "boolean":
         lowered = text.strip().lower()
         if lowered not in ("true", "false"):
             raise ValueError("not true or false")
         return lowered == "true"
-    if type in ("byte", "short", "integer", "long"):
+    if datatype in ("byte", "short", "integer", "long"):
         return int(text)
-    if type in ("float", "double"):
+    if datatype in ("float", "double"):
         return float(text)
-    if type == "date":
+    if datatype == "date":
         return parse_date(text)
-    if type == "timestamp":
+    if datatype == "timestamp":
         return parse_timestamp(text)
-    if type == "timestamp_ntz":
+    if datatype == "timestamp_ntz":
         return parse_timestamp(text).replace(tzinfo=None)
-    if type == "binary":
+    if datatype == "binary":
         return text.encode()
     return text
 

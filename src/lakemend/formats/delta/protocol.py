@@ -187,28 +187,28 @@ def features_of_schema(schema: Struct) -> frozenset[str]:
     return frozenset(found)
 
 
-def _types(type: DataType) -> Iterator[str]:
-    if isinstance(type, str):
-        yield type
-    elif type["type"] == "struct":
-        for f in type["fields"]:
+def _types(datatype: DataType) -> Iterator[str]:
+    if isinstance(datatype, str):
+        yield datatype
+    elif datatype["type"] == "struct":
+        for f in datatype["fields"]:
             yield from _types(f["type"])
-    elif type["type"] == "array":
-        yield from _types(type["elementType"])
+    elif datatype["type"] == "array":
+        yield from _types(datatype["elementType"])
     else:
-        yield from _types(type["keyType"])
-        yield from _types(type["valueType"])
+        yield from _types(datatype["keyType"])
+        yield from _types(datatype["valueType"])
 
 
-def _fields(type: DataType) -> Iterator[dict[str, Any]]:
-    if isinstance(type, str):
+def _fields(datatype: DataType) -> Iterator[dict[str, Any]]:
+    if isinstance(datatype, str):
         return
-    if type["type"] == "struct":
-        for f in type["fields"]:
+    if datatype["type"] == "struct":
+        for f in datatype["fields"]:
             yield f
             yield from _fields(f["type"])
-    elif type["type"] == "array":
-        yield from _fields(type["elementType"])
+    elif datatype["type"] == "array":
+        yield from _fields(datatype["elementType"])
     else:
-        yield from _fields(type["keyType"])
-        yield from _fields(type["valueType"])
+        yield from _fields(datatype["keyType"])
+        yield from _fields(datatype["valueType"])

@@ -15,10 +15,10 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as pj
 
 from lakemend.errors import CorruptTableError
 from lakemend.formats.delta.actions import DomainMetadata, MetaData, Protocol, Txn
+from lakemend.formats.delta.json_lines import Lines, parse
 from lakemend.formats.delta.partition_values import decode_path
 
 VECTOR = pa.struct(
@@ -31,7 +31,7 @@ VECTOR = pa.struct(
     ]
 )
 STRINGS = pa.map_(pa.string(), pa.string())
-_BLOCK = 8 << 20
+_ADD, _REMOVE = b'{"add":{', b'{"remove":{'
 REQUIRED = {"add": ("path", "size"), "remove": ("path",)}
 
 
@@ -88,8 +88,8 @@ class Commits:
     info: dict[int, dict[str, Any]] = field(default_factory=dict)  # commitInfo by version
     cdc: int = 0
     sidecars: list[dict[str, Any]] = field(default_factory=list)
-    _adds: list[bytes] = field(default_factory=list)
-    _removes: list[bytes] = field(default_factory=list)
+    _adds: Lines = field(default_factory=Lines)
+    _removes: Lines = field(default_factory=Lines)
     _add_counts: list[tuple[int, int]] = field(default_factory=list)
     _remove_counts: list[tuple[int, int]] = field(default_factory=list)
     _names: dict[int, str] = field(default_factory=dict)
@@ -98,15 +98,21 @@ class Commits:
         """Takes in one commit file; CorruptTableError names it if it cannot be parsed."""
         self._names[version] = name
         adds, removes = len(self._adds), len(self._removes)
-        if not data.strip():
+        if not data or data.isspace():
             raise corrupt(name, "the file is empty")
-        for line in data.split(b"\n"):
-            if line.startswith(b'{"add":{'):
-                self._adds.append(line)
-            elif line.startswith(b'{"remove":{'):
-                self._removes.append(line)
-            elif line and not line.isspace():
-                self._read_rare(version, name, line)
+        view, end = memoryview(data), -1
+        while end < len(data):
+            start = end + 1
+            for prefix, lines in ((_ADD, self._adds), (_REMOVE, self._removes)):
+                if data.startswith(prefix, start):
+                    end, count = _run(data, start, prefix)
+                    lines.append(view[start:end], count)
+                    break
+            else:
+                end = _line_end(data, start)
+                line = data[start:end]
+                if line and not line.isspace():
+                    self._read_rare(version, name, line)
         self._add_counts.append((version, len(self._adds) - adds))
         self._remove_counts.append((version, len(self._removes) - removes))
 
@@ -162,11 +168,10 @@ class Commits:
         table = self._parse("remove", self._removes, self._remove_counts, remove_schema(names))
         return table, _versions(self._remove_counts)
 
-    def _parse(self, kind: str, lines: list[bytes], counts: list[tuple[int, int]], schema: pa.Schema) -> pa.Table:
-        if not lines:
+    def _parse(self, kind: str, lines: Lines, counts: list[tuple[int, int]], schema: pa.Schema) -> pa.Table:
+        if not len(lines):
             return schema.empty_table()
-        data = b"\n".join(lines)
-        table = _parse_fast(kind, data, lines, schema)
+        table = _parse_fast(kind, lines, schema)
         if table is None:
             table = self._parse_slowly(kind, lines, counts, schema)
         for column in REQUIRED[kind]:
@@ -175,12 +180,10 @@ class Commits:
                 raise corrupt(self._names[int(_versions(counts)[row])], f"an {kind} action has no {column}")
         return table
 
-    def _parse_slowly(
-        self, kind: str, lines: list[bytes], counts: list[tuple[int, int]], schema: pa.Schema
-    ) -> pa.Table:
+    def _parse_slowly(self, kind: str, lines: Lines, counts: list[tuple[int, int]], schema: pa.Schema) -> pa.Table:
         bodies = []
         versions = _versions(counts)
-        for row, line in enumerate(lines):
+        for row, line in enumerate(lines.split()):
             try:
                 bodies.append(_conform(orjson.loads(line)[kind], schema))
             except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
@@ -189,25 +192,36 @@ class Commits:
         return pa.Table.from_pylist(bodies, schema)
 
 
-def _parse_fast(kind: str, data: bytes, lines: list[bytes], schema: pa.Schema) -> pa.Table | None:
+def _line_end(data: bytes, start: int) -> int:
+    found = data.find(b"\n", start)
+    return len(data) if found < 0 else found
+
+
+def _run(data: bytes, start: int, prefix: bytes) -> tuple[int, int]:
+    """Where the lines from `start` on that begin with the prefix end, and how many they are."""
+    end, count = _line_end(data, start), 1
+    find, starts = data.find, data.startswith
+    while starts(prefix, end + 1):
+        end = find(b"\n", end + 1)
+        count += 1
+        if end < 0:
+            return len(data), count
+    return end, count
+
+
+def _parse_fast(kind: str, lines: Lines, schema: pa.Schema) -> pa.Table | None:
     """Arrow's own parser; None where a line does not fit and a closer look must tell why."""
     # A map is an object in the log but a list to Arrow's parser: it only tells which lines have tags.
     fields = [pa.field(f.name, pa.struct([])) if f.name == "tags" else f for f in schema]
-    try:
-        parsed = pj.read_json(
-            pa.BufferReader(data),
-            pj.ReadOptions(block_size=max(_BLOCK, max(map(len, lines)) + 2)),
-            pj.ParseOptions(explicit_schema=pa.schema([(kind, pa.struct(fields))]), unexpected_field_behavior="ignore"),
-        )
-    except pa.ArrowException:
-        return None
-    if parsed.num_rows != len(lines):
+    parsed = parse(lines.slices(), pa.schema([(kind, pa.struct(fields))]))
+    if parsed is None or parsed.num_rows != len(lines):
         return None
     body = parsed.column(kind)
     tagged = pc.struct_field(body, ["tags"]).is_valid()
     tags: pa.Array | None = None
     if pc.any(tagged).as_py():
-        tags = _string_maps(orjson.loads(lines[i])[kind]["tags"] if t else None for i, t in enumerate(tagged.to_pylist()))
+        pairs = zip(lines.split(), tagged.to_pylist(), strict=True)
+        tags = _string_maps(orjson.loads(line)[kind]["tags"] if has else None for line, has in pairs)
     return conform(body, schema, tags)
 
 
@@ -225,9 +239,9 @@ def conform(body: pa.ChunkedArray, schema: pa.Schema, tags: pa.Array | None = No
     return pa.Table.from_arrays([_cast(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
 
-def _cast(column: pa.ChunkedArray | pa.Array, type: pa.DataType) -> pa.ChunkedArray:
+def _cast(column: pa.ChunkedArray | pa.Array, datatype: pa.DataType) -> pa.ChunkedArray:
     chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
-    return chunked if chunked.type == type else chunked.cast(type)
+    return chunked if chunked.type == datatype else chunked.cast(datatype)
 
 
 def _conform(body: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
@@ -332,4 +346,3 @@ def reconcile(adds: pa.Table, add_versions: np.ndarray, removes: pa.Table, remov
     newest.sort()
     split = len(removes)
     return Survivors(newest[newest >= split] - split, newest[newest < split], encoded.dictionary)
-

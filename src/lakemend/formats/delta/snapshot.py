@@ -272,10 +272,10 @@ def stats_of(pieces: Sequence[Piece], metadata: Metadata, meta: MetaData, path: 
         return None
     if len(path) == 1 and any(p.source == path for p in metadata.partitioning):
         return None
-    type, target = field["type"], to_arrow(field["type"])
+    datatype, target = field["type"], to_arrow(field["type"])
     raws, tights, found = [], [], False
     for piece in pieces:
-        raw = piece.source.leaf(metadata.physical, physical, type)
+        raw = piece.source.leaf(metadata.physical, physical, datatype)
         found = found or raw is not None
         count = len(piece.source)
         raw = raw or RawStats(pa.nulls(count, target), pa.nulls(count, target), pa.nulls(count, pa.int64()))
@@ -284,11 +284,11 @@ def stats_of(pieces: Sequence[Piece], metadata: Metadata, meta: MetaData, path: 
     if not found:
         return None
     low = _concat([r.min for r in raws], target)
-    if type == "double" and _was_float(meta, path):
+    if datatype == "double" and _was_float(meta, path):
         # Bounds written for floats are shorter than the doubles the values became.
         low = pa.nulls(len(low), target)
     joined = RawStats(low, _concat([r.max for r in raws], target), _concat([r.nulls for r in raws], pa.int64()))
-    return column_stats(joined, type, _concat(tights, pa.bool_()))
+    return column_stats(joined, datatype, _concat(tights, pa.bool_()))
 
 
 def _tight(piece: Piece) -> pa.Array:
@@ -304,10 +304,10 @@ def _was_float(meta: MetaData, path: Path) -> bool:
     return any(change.get("fromType") == "float" for change in changes)
 
 
-def _concat(arrays: Sequence[pa.Array], type: pa.DataType) -> pa.Array:
+def _concat(arrays: Sequence[pa.Array], datatype: pa.DataType) -> pa.Array:
     if len(arrays) == 1:
         return arrays[0]
-    return pa.concat_arrays(arrays) if arrays else pa.array([], type)
+    return pa.concat_arrays(arrays) if arrays else pa.array([], datatype)
 
 
 def has_in_commit_timestamps(protocol: Protocol, meta: MetaData) -> bool:
@@ -340,16 +340,15 @@ def _load_segment(store: Store, segment: Segment) -> DeltaSnapshot:
     commits = _read_commits(store, segment.logs)
     if segment.checkpoint is None:
         protocol, meta = commits.protocol, commits.metadata
-        empty = _Older((), None, {}, {})
         if protocol is None or meta is None:
             missing = "protocol" if protocol is None else "metaData"
             raise corrupt(segment.logs[0][1], f"the first commits hold no {missing} action")
-        older = empty
+        older = _Older((), None, {}, {})
     else:
         state = read_checkpoint(store, segment.checkpoint.paths)
         protocol, meta = commits.protocol or state.protocol, commits.metadata or state.metadata
-        assert protocol is not None and meta is not None
-        require_readable(protocol, store.url)
+        assert protocol is not None  # read_checkpoint sees to both
+        assert meta is not None
         removes = pa.concat_tables(state.removes) if state.removes else None
         older = _Older([Piece(raw, source) for raw, source in state.adds], removes, state.transactions, state.domains)
     return _apply(store, segment.version, segment.modified, protocol, meta, older, commits)

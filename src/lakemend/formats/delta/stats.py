@@ -18,20 +18,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as pj
 
+from lakemend.formats.delta.json_lines import SLICE, NotAnObject, parse
 from lakemend.formats.delta.partition_values import parse_date, parse_timestamp
 from lakemend.formats.delta.replay import one_chunk
 from lakemend.formats.format import ColumnStats
 from lakemend.schema import DataType, Path, Struct, decimal_of, is_struct, to_arrow
 
-_BLOCK = 4 << 20
 _ROWS_FIRST = r'^\s*\{\s*"numRecords"\s*:\s*(?P<n>\d{1,18})\s*[,}]'
 _INTEGERS = ("byte", "short", "integer", "long")
 _EXACT = (*_INTEGERS, "date", "boolean")
@@ -61,7 +61,7 @@ class StatsSource(Protocol):
         """tightBounds, null where the writer did not say."""
         ...
 
-    def leaf(self, physical: Struct, path: Path, type: DataType) -> RawStats | None:
+    def leaf(self, physical: Struct, path: Path, datatype: DataType) -> RawStats | None:
         """One leaf column by physical path; `physical` is the whole schema in data files."""
         ...
 
@@ -70,28 +70,28 @@ class StatsSource(Protocol):
         ...
 
 
-def column_stats(raw: RawStats, type: DataType, tight: pa.Array) -> ColumnStats:
+def column_stats(raw: RawStats, datatype: DataType, tight: pa.Array) -> ColumnStats:
     """Bounds that hold for every value; `tight` is true where the writer's bounds are the values themselves."""
     low, high = raw.min, raw.max
-    if type in ("float", "double"):
+    if datatype in ("float", "double"):
         # A minimum of NaN means that every value is NaN: it bounds nothing below it.
         low = pc.if_else(pc.fill_null(pc.is_nan(low), True), pa.scalar(None, low.type), low)
         high = pa.nulls(len(low), low.type)
-    elif isinstance(type, str) and type.startswith(("string", "char(", "varchar(")):
+    elif isinstance(datatype, str) and datatype.startswith(("string", "char(", "varchar(")):
         high = raise_strings(high)
-    elif type in ("timestamp", "timestamp_ntz"):
+    elif datatype in ("timestamp", "timestamp_ntz"):
         high = _later(high)
-    elif (digits := decimal_of(type)) and digits[0] > _DOUBLE_DIGITS:
+    elif (digits := decimal_of(datatype)) and digits[0] > _DOUBLE_DIGITS:
         low, high = _widen(low, ROUND_FLOOR), _widen(high, ROUND_CEILING)
     exact = pc.and_(pc.fill_null(tight, False), pc.and_(low.is_valid(), high.is_valid()))
-    if not _is_exact(type):
+    if not _is_exact(datatype):
         exact = pa.array(np.zeros(len(low), bool))
     return ColumnStats(low, high, raw.nulls, exact)
 
 
-def _is_exact(type: DataType) -> bool:
-    digits = decimal_of(type)
-    return type in _EXACT or (digits is not None and digits[0] <= _DOUBLE_DIGITS)
+def _is_exact(datatype: DataType) -> bool:
+    digits = decimal_of(datatype)
+    return datatype in _EXACT or (digits is not None and digits[0] <= _DOUBLE_DIGITS)
 
 
 def raise_strings(values: pa.Array) -> pa.Array:
@@ -159,9 +159,9 @@ def _widen(values: pa.Array, rounding: str) -> pa.Array:
 # Raw values as the sources spell them → the column's Arrow type.
 
 
-def to_column(values: pa.Array | pa.ChunkedArray | None, type: DataType, high: bool, length: int) -> pa.Array:
+def to_column(values: pa.Array | pa.ChunkedArray | None, datatype: DataType, high: bool, length: int) -> pa.Array:
     """Bounds as parsed, in the column's own type; what does not fit is unknown."""
-    target = to_arrow(type)
+    target = to_arrow(datatype)
     if values is None:
         return pa.nulls(length, target)
     array = one_chunk(values)
@@ -172,48 +172,48 @@ def to_column(values: pa.Array | pa.ChunkedArray | None, type: DataType, high: b
             return array.cast(target, safe=False)
         return array.cast(target)
     except (pa.ArrowException, ValueError):
-        return pa.array([_convert(v, type, high) for v in array.to_pylist()], target)
+        return pa.array([_convert(v, datatype, high) for v in array.to_pylist()], target)
 
 
-def _convert(value: Any, type: DataType, high: bool) -> Any:
+def _convert(value: Any, datatype: DataType, high: bool) -> Any:
     """One bound of any spelling as the Python value for the type; None if it cannot be understood."""
     try:
-        return _convert_present(value, type, high)
+        return _convert_present(value, datatype, high)
     except (ValueError, TypeError, ArithmeticError):
         return None
 
 
-def _convert_present(value: Any, type: DataType, high: bool) -> Any:
+def _convert_present(value: Any, datatype: DataType, high: bool) -> Any:
     if value is None:
         return None
-    if digits := decimal_of(type):
+    if digits := decimal_of(datatype):
         number = value if isinstance(value, Decimal) else Decimal(str(value))
         rounding = ROUND_CEILING if high else ROUND_FLOOR
         rounded = number.quantize(Decimal(1).scaleb(-digits[1]), rounding=rounding, context=_WIDE)
         return rounded if abs(rounded) < Decimal(10) ** (digits[0] - digits[1]) else None
-    if type in _INTEGERS:
-        number = int(value)
-        if isinstance(value, bool) or number != value and str(number) != value:
+    if datatype in _INTEGERS:
+        whole = int(value)
+        if isinstance(value, bool) or (whole != value and str(whole) != value):
             return None
-        bits = {"byte": 8, "short": 16, "integer": 32, "long": 64}[str(type)]
-        return number if -(1 << bits - 1) <= number < 1 << bits - 1 else None
-    if type in ("float", "double"):
+        bits = {"byte": 8, "short": 16, "integer": 32, "long": 64}[str(datatype)]
+        return whole if -(1 << bits - 1) <= whole < 1 << bits - 1 else None
+    if datatype in ("float", "double"):
         return float(value)
-    if type == "date":
+    if datatype == "date":
         return parse_date(value)
-    if type in ("timestamp", "timestamp_ntz"):
+    if datatype in ("timestamp", "timestamp_ntz"):
         moment: datetime = value if isinstance(value, datetime) else parse_timestamp(value)
-        return moment.replace(tzinfo=None) if type == "timestamp_ntz" else moment
-    if type == "boolean":
+        return moment.replace(tzinfo=None) if datatype == "timestamp_ntz" else moment
+    if datatype == "boolean":
         return value if isinstance(value, bool) else None
     return value if isinstance(value, str) else None
 
 
-def has_bounds(type: DataType) -> bool:
+def has_bounds(datatype: DataType) -> bool:
     """Whether bounds of the type are understood; null counts are for every leaf."""
-    if isinstance(type, dict) or type in ("binary", "variant", "void") or type.startswith("interval"):
+    if isinstance(datatype, dict) or datatype in ("binary", "variant", "void") or datatype.startswith("interval"):
         return False
-    return not type.startswith("string ")  # a collation orders strings in its own way
+    return not datatype.startswith("string ")  # a collation orders strings in its own way
 
 
 class JsonStats:
@@ -222,7 +222,7 @@ class JsonStats:
     def __init__(self, strings: pa.ChunkedArray | Callable[[], pa.Array], length: int) -> None:
         self._given = strings
         self._length = length
-        self._strings: pa.Array | None = None
+        self._strings: pa.ChunkedArray | None = None
         self._rows: pa.Array | None = None
         self._parsed: pa.Table | list[dict[str, Any] | None] | None = None
         self._parsed_for: bytes = b""
@@ -231,18 +231,25 @@ class JsonStats:
         return self._length
 
     def json(self) -> pa.Array:
+        strings = self._chunks()
+        if strings.num_chunks != 1:
+            self._strings = strings = pa.chunked_array([one_chunk(strings)])
+        return strings.chunk(0)
+
+    def _chunks(self) -> pa.ChunkedArray:
         if self._strings is None:
-            self._strings = one_chunk(self._given() if callable(self._given) else self._given)
-            self._given = pa.chunked_array([self._strings])
+            found = self._given() if callable(self._given) else self._given
+            self._strings = found if isinstance(found, pa.ChunkedArray) else pa.chunked_array([found])
+            self._given = self._strings
         return self._strings
 
     def rows(self) -> pa.Array:
         if self._rows is None:
-            strings = self.json()
-            found = pc.struct_field(pc.extract_regex(strings, _ROWS_FIRST), ["n"])
+            strings = self._chunks()
+            found = one_chunk(pc.struct_field(pc.extract_regex(strings, _ROWS_FIRST), ["n"]))
             if found.null_count > strings.null_count:
                 # Another order of keys, or statistics without a count: a closer look at those.
-                missing = pc.and_(found.is_null(), strings.is_valid()).to_numpy(zero_copy_only=False)
+                missing = pc.and_(found.is_null(), one_chunk(strings.is_valid())).to_numpy(zero_copy_only=False)
                 counts = found.cast(pa.int64()).to_pylist()
                 for row in np.flatnonzero(missing):
                     counts[row] = _count((_loads(strings[row].as_py()) or {}).get("numRecords"))
@@ -259,18 +266,18 @@ class JsonStats:
         flags = [(row or {}).get("tightBounds") for row in self._parsed or ()]
         return pa.array([f if isinstance(f, bool) else None for f in flags], pa.bool_())
 
-    def leaf(self, physical: Struct, path: Path, type: DataType) -> RawStats | None:
+    def leaf(self, physical: Struct, path: Path, datatype: DataType) -> RawStats | None:
         self._parse(physical)
         if isinstance(self._parsed, pa.Table):
-            return leaf_of(self._parsed, path, type)
+            return leaf_of(self._parsed, path, datatype)
         rows = self._parsed or []
         if not any(_at(row, "nullCount", path) is not None or _at(row, "minValues", path) is not None for row in rows):
             return None
-        target = to_arrow(type)
-        bounded = has_bounds(type)
+        target = to_arrow(datatype)
+        bounded = has_bounds(datatype)
         return RawStats(
-            pa.array([_convert(_at(r, "minValues", path), type, False) if bounded else None for r in rows], target),
-            pa.array([_convert(_at(r, "maxValues", path), type, True) if bounded else None for r in rows], target),
+            pa.array([_convert(_at(r, "minValues", path), datatype, False) if bounded else None for r in rows], target),
+            pa.array([_convert(_at(r, "maxValues", path), datatype, True) if bounded else None for r in rows], target),
             pa.array([_count(_at(r, "nullCount", path)) for r in rows], pa.int64()),
         )
 
@@ -279,7 +286,7 @@ class JsonStats:
         wanted = schema.serialize().to_pybytes()
         if self._parsed is not None and self._parsed_for == wanted:
             return
-        strings = self.json()
+        strings = self._chunks()
         self._parsed = parse_json(strings, schema)
         if self._parsed is None:
             self._parsed = [_loads(text) for text in strings.to_pylist()]
@@ -310,36 +317,30 @@ def _count(value: Any) -> int | None:
     return int(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) and value >= 0 else None
 
 
-def parse_json(strings: pa.Array, schema: pa.Schema) -> pa.Table | None:
+def parse_json(strings: pa.ChunkedArray, schema: pa.Schema) -> pa.Table | None:
     """All statistics at once by Arrow's parser; None if a row does not fit the schema."""
-    pieces = list(_lines(strings))
-    if not pieces:
-        return schema.empty_table()
-    tables = []
-    for data, longest in pieces:
-        try:
-            tables.append(
-                pj.read_json(
-                    pa.BufferReader(data),
-                    pj.ReadOptions(block_size=max(_BLOCK, longest + 2)),
-                    pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
-                )
-            )
-        except pa.ArrowException:
-            return None
-    table = pa.concat_tables(tables)
-    return table if table.num_rows == len(strings) else None
+    table = parse(_slices(strings), schema)
+    return table if table is not None and table.num_rows == len(strings) else None
 
 
-def _lines(strings: pa.Array, rows: int = 100_000) -> Iterator[tuple[pa.Buffer, int]]:
-    """Newline-delimited JSON of slices of the strings; a missing one is an empty object."""
-    for start in range(0, len(strings), rows):
-        part = strings.slice(start, rows)
-        if part.null_count or pc.min(pc.binary_length(part)).as_py() == 0:
-            part = pc.if_else(pc.equal(pc.binary_length(pc.fill_null(part, "")), 0), "{}", part)
-        longest = pc.max(pc.binary_length(part)).as_py()
-        joined = pc.binary_join(pa.ListArray.from_arrays([0, len(part)], part.cast(pa.string())), "\n")
-        yield joined[0].as_buffer(), longest
+def _slices(strings: pa.ChunkedArray) -> Iterator[Callable[[], pa.Buffer]]:
+    for chunk in strings.chunks:
+        if len(chunk):
+            rows = max(1, len(chunk) * SLICE // max(chunk.nbytes, 1))
+            for start in range(0, len(chunk), rows):
+                yield partial(_lines, chunk.slice(start, rows))
+
+
+def _lines(part: pa.Array) -> pa.Buffer:
+    """Strings as newline-delimited JSON; a missing one is an empty object."""
+    part = part.cast(pa.string())
+    if part.null_count or pc.min(pc.binary_length(part)).as_py() == 0:
+        part = pc.if_else(pc.equal(pc.binary_length(pc.fill_null(part, "")), 0), "{}", part)
+    if pc.any(pc.match_substring(part, "\n")).as_py():
+        part = pc.replace_substring(part, "\n", " ")
+    if not pc.all(pc.starts_with(part, "{")).as_py():
+        raise NotAnObject
+    return pc.binary_join(pa.ListArray.from_arrays([0, len(part)], part), "\n")[0].as_buffer()
 
 
 def parse_schema(physical: Struct) -> pa.Schema:
@@ -358,39 +359,39 @@ def parse_schema(physical: Struct) -> pa.Schema:
 def _parse_struct(schema: Struct, kind: str) -> pa.StructType:
     fields = []
     for f in schema["fields"]:
-        type = f["type"]
-        if is_struct(type):
-            fields.append(pa.field(f["name"], _parse_struct(type, kind)))
+        datatype = f["type"]
+        if is_struct(datatype):
+            fields.append(pa.field(f["name"], _parse_struct(datatype, kind)))
         elif kind == "null":
             fields.append(pa.field(f["name"], pa.int64()))
         # A float's maximum is never used, and is where writers put "NaN".
-        elif has_bounds(type) and not (kind == "max" and type in ("float", "double")):
-            fields.append(pa.field(f["name"], _parse_type(type)))
+        elif has_bounds(datatype) and not (kind == "max" and datatype in ("float", "double")):
+            fields.append(pa.field(f["name"], _parse_type(datatype)))
     return pa.struct(fields)
 
 
-def _parse_type(type: DataType) -> pa.DataType:
-    if type in _INTEGERS:
+def _parse_type(datatype: DataType) -> pa.DataType:
+    if datatype in _INTEGERS:
         return pa.int64()
-    if type in ("float", "double"):
+    if datatype in ("float", "double"):
         return pa.float64()
-    if type == "boolean":
+    if datatype == "boolean":
         return pa.bool_()
-    if digits := decimal_of(type):
+    if digits := decimal_of(datatype):
         return pa.decimal128(*digits)
     return pa.string()
 
 
-def leaf_of(parsed: pa.Table, path: Path, type: DataType) -> RawStats | None:
+def leaf_of(parsed: pa.Table, path: Path, datatype: DataType) -> RawStats | None:
     """One leaf column out of parsed statistics (of JSON, or a checkpoint's `stats_parsed`)."""
     length = parsed.num_rows
     low, high, nulls = (_descend(parsed, kind, path) for kind in ("minValues", "maxValues", "nullCount"))
     if low is None and high is None and nulls is None:
         return None
-    if not has_bounds(type):
+    if not has_bounds(datatype):
         low = high = None
     counts = pa.nulls(length, pa.int64()) if nulls is None else one_chunk(nulls).cast(pa.int64())
-    return RawStats(to_column(low, type, False, length), to_column(high, type, True, length), counts)
+    return RawStats(to_column(low, datatype, False, length), to_column(high, datatype, True, length), counts)
 
 
 def _descend(parsed: pa.Table, kind: str, path: Path) -> pa.ChunkedArray | None:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from lakemend.errors import VersionNotFoundError
+from lakemend.errors import CorruptTableError, VersionNotFoundError
 from lakemend.formats.delta.changes import DeltaCommitted, commit_info, describe, read_change
 from lakemend.formats.delta.log import (
     LAST_CHECKPOINT,
@@ -85,15 +85,11 @@ class DeltaTable:
         listing = find_log(self.store, version)
         try:
             return load(self.store, listing, choose(self.store, listing, version))
-        except Exception as error:
+        except CorruptTableError:
             # The hinted checkpoint may be damaged, or clean-up may have overtaken the listing.
-            if not listing.start and not isinstance(error, FileNotFoundError):
-                raise
-            from lakemend.errors import CorruptTableError
-
-            if not isinstance(error, CorruptTableError | FileNotFoundError):
-                raise
             whole = list_log(self.store)
+            if whole == listing:
+                raise
             return load(self.store, whole, choose(self.store, whole, version))
 
     def at_version(self, version: int) -> DeltaSnapshot:
@@ -163,6 +159,11 @@ class DeltaTable:
         from lakemend.formats.delta.commit import try_commit
 
         return try_commit(self, base, change)
+
+    def landed(self, token: str, since: int | None) -> bool | None:
+        from lakemend.formats.delta.commit import landed
+
+        return landed(self, token, since)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         return list(self._history(limit))

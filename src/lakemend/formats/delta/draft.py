@@ -1,0 +1,375 @@
+"""The actions of one commit: a `Change` against a base snapshot, as lines of the log.
+
+`commit.py` calls `draft_commit` on every attempt, so that masks, in-commit timestamps and the protocol
+always follow the base at hand, and puts what comes out.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyroaring import BitMap64
+
+from lakemend.errors import CorruptTableError, InvalidInputError, UnsupportedFeatureError
+from lakemend.formats.delta.actions import Add, MetaData, Protocol, Remove, Txn
+from lakemend.formats.delta.commit_info import commit_info, delta_metrics, delta_operation, token_of
+from lakemend.formats.delta.deletion_vector import (
+    Descriptor,
+    describe_file,
+    describe_inline,
+    encode_blob,
+    encode_file,
+    read_vector,
+    relative_path,
+    uuid_name,
+)
+from lakemend.formats.delta.features import grown_protocol
+from lakemend.formats.delta.file_stats import indexed_columns, loosened, stats_json
+from lakemend.formats.delta.mapping import partition_names, to_metadata
+from lakemend.formats.delta.metadata import to_action
+from lakemend.formats.delta.partition_values import decode_path, encode_path, format_value
+from lakemend.formats.delta.properties import CHECK_PREFIX, is_on
+from lakemend.formats.delta.protocol import supports
+from lakemend.formats.format import Change, Metadata, NewFile
+from lakemend.schema import find
+from lakemend.storage import open_store
+
+if TYPE_CHECKING:
+    from lakemend.formats.delta.snapshot import DeltaSnapshot
+
+# Vectors up to this size stand in the log itself.
+INLINE_BYTES = 512
+_ICT_VERSION = "delta.inCommitTimestampEnablementVersion"
+_ICT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
+_ROW_CHANGES = frozenset({"update", "delete", "merge"})
+
+
+@dataclass
+class Draft:
+    """The actions of one commit, and the vector file they refer to."""
+
+    version: int
+    token: str
+    info: dict[str, Any]
+    protocol: Protocol | None = None
+    metadata: MetaData | None = None
+    transaction: Txn | None = None
+    removes: list[Remove] = field(default_factory=list)
+    adds: list[Add] = field(default_factory=list)
+    vector_file: tuple[str, bytes] | None = None
+
+    def lines(self) -> bytes:
+        # commitInfo comes first: readers of in-commit timestamps look nowhere else.
+        actions: list[dict[str, Any]] = [{"commitInfo": self.info}]
+        if self.protocol is not None:
+            actions.append({"protocol": self.protocol.to_json()})
+        if self.metadata is not None:
+            actions.append({"metaData": self.metadata.to_json()})
+        if self.transaction is not None:
+            actions.append({"txn": self.transaction.to_json()})
+        actions += [{"remove": remove.to_json()} for remove in self.removes]
+        actions += [{"add": add.to_json()} for add in self.adds]
+        try:
+            return b"\n".join(orjson.dumps(action) for action in actions) + b"\n"
+        except TypeError as error:
+            raise InvalidInputError(
+                "the commit cannot be written as JSON",
+                cause=f"a partition value, path or parameter is not text: {error}",
+                remedy="partition by a column whose values are valid text",
+            ) from error
+
+
+def draft_commit(base: DeltaSnapshot | None, change: Change) -> Draft:
+    """The commit that makes the change on top of `base`; raises if the table does not allow it."""
+    now = int(time.time() * 1000)
+    token = token_of(change)
+    version = 0 if base is None else base.version + 1
+    metadata, action, protocol = _definition(base, change)
+    _check_allowed(base, change, metadata, protocol)
+    timestamp = _in_commit_timestamp(base, action, protocol, now)
+    action = _with_enablement(base, action, protocol, version, timestamp)
+    draft = Draft(version, token, {})
+    if base is None or protocol != base.protocol:
+        draft.protocol = protocol
+    if base is None or action != base.meta:
+        draft.metadata = action
+    if change.transaction is not None:
+        draft.transaction = Txn(change.transaction[0], change.transaction[1], now)
+    if base is not None:
+        _take_out(draft, base, change, now)
+        _mask(draft, base, change, now)
+    draft.adds += _new_adds(change, metadata)
+    _check_paths(draft)
+    draft.info = commit_info(
+        change,
+        token=token,
+        now=now,
+        base_version=None if base is None else base.version,
+        metrics=_metrics(change, draft),
+        partition_columns=action.partition_columns,
+        in_commit_timestamp=timestamp,
+    )
+    return draft
+
+
+def _definition(base: DeltaSnapshot | None, change: Change) -> tuple[Metadata, MetaData, Protocol]:
+    """The table's definition after the change."""
+    if change.metadata is None:
+        if base is None:
+            raise InvalidInputError(
+                "a table cannot be created without a schema", remedy="pass the metadata of the new table"
+            )
+        return base.metadata, base.meta, base.protocol
+    metadata = change.metadata
+    # Under a new id every file is replaced: nothing of the base's definition goes on.
+    goes_on = base is not None and not change.replaces_table and metadata.id == base.meta.id
+    action = to_action(metadata, base.meta if base is not None and goes_on else None)
+    wanted = metadata.properties | {CHECK_PREFIX + name: sql for name, sql in metadata.checks.items()}
+    protocol = grown_protocol(None if base is None else base.protocol, action.schema, wanted)
+    return to_metadata(action), action, protocol
+
+
+def _in_commit_timestamp(base: DeltaSnapshot | None, action: MetaData, protocol: Protocol, now: int) -> int | None:
+    on = is_on(action.configuration, "delta.enableInCommitTimestamps") and supports(protocol, "inCommitTimestamp")
+    if not on:
+        return None
+    return now if base is None else max(now, base.timestamp + 1)
+
+
+def _with_enablement(
+    base: DeltaSnapshot | None, action: MetaData, protocol: Protocol, version: int, timestamp: int | None
+) -> MetaData:
+    """Where in-commit timestamps begin with this commit, the metadata says so; where they do not exist, neither."""
+    configuration = dict(action.configuration)
+    if timestamp is None:
+        configuration.pop(_ICT_VERSION, None)
+        configuration.pop(_ICT_TIMESTAMP, None)
+    elif base is not None and not base.in_commit_timestamps:
+        configuration |= {_ICT_VERSION: str(version), _ICT_TIMESTAMP: str(timestamp)}
+    elif base is not None:
+        kept = {
+            key: base.meta.configuration[key]
+            for key in (_ICT_VERSION, _ICT_TIMESTAMP)
+            if key in base.meta.configuration
+        }
+        configuration |= kept
+    return action if configuration == action.configuration else replace(action, configuration=configuration)
+
+
+def _check_allowed(base: DeltaSnapshot | None, change: Change, metadata: Metadata, protocol: Protocol) -> None:
+    if base is None:
+        if change.removed or change.masked:
+            raise InvalidInputError("a new table has no files to remove", remedy="commit against a base snapshot")
+        return
+    takes_rows = bool(change.removed or change.masked or change.replaces_table) and change.data_change
+    if takes_rows and is_on(base.meta.configuration, "delta.appendOnly"):
+        raise UnsupportedFeatureError(
+            f"{delta_operation(change)} is not allowed on {base.store.url}",
+            cause="the table has delta.appendOnly=true: rows are only ever added",
+            remedy="ALTER TABLE … SET TBLPROPERTIES ('delta.appendOnly' = 'false') first",
+            property="delta.appendOnly",
+            feature="appendOnly",
+        )
+    copies = change.operation in _ROW_CHANGES and bool(change.removed and change.added)
+    if copies and change.data_change and is_on(base.meta.configuration, "delta.enableChangeDataFeed"):
+        raise UnsupportedFeatureError(
+            f"{delta_operation(change)} cannot rewrite files of {base.store.url}",
+            cause="the table has delta.enableChangeDataFeed=true, and rows that are only copied would show as changes",
+            remedy="use merge-on-read (write.update.mode, write.delete.mode, write.merge.mode), "
+            "or set delta.enableChangeDataFeed=false",
+            property="delta.enableChangeDataFeed",
+            feature="changeDataFeed",
+        )
+    if change.masked and not (
+        supports(protocol, "deletionVectors") and is_on(metadata.properties, "delta.enableDeletionVectors")
+    ):
+        raise UnsupportedFeatureError(
+            f"rows of {base.store.url} cannot be masked",
+            cause="the table does not have deletion vectors (delta.enableDeletionVectors)",
+            remedy="set delta.enableDeletionVectors=true, or use copy-on-write",
+            feature="deletionVectors",
+        )
+
+
+def _rows(base: DeltaSnapshot, rows: Sequence[int]) -> list[dict[str, Any]]:
+    return base.raw.take(pa.array(rows, pa.int64())).to_pylist() if rows else []
+
+
+def _check_row(body: dict[str, Any], path: str, base: DeltaSnapshot) -> None:
+    if body["path"] != path:
+        raise InvalidInputError(
+            f"{path} is not where the change says it is in version {base.version}",
+            cause="the change was planned on another snapshot",
+            remedy="plan it on the snapshot it is committed against",
+            file=path,
+        )
+
+
+def _take_out(draft: Draft, base: DeltaSnapshot, change: Change, now: int) -> None:
+    rows = [entry.row for entry in change.removed]
+    for entry, body in zip(change.removed, _rows(base, rows), strict=True):
+        _check_row(body, entry.path, base)
+        draft.removes.append(_remove(body, now, change.data_change))
+    if change.replaces_table:
+        listed = set(rows)
+        rest = [row for row in range(base.raw.num_rows) if row not in listed]
+        draft.removes += [_remove(body, now, change.data_change) for body in _rows(base, rest)]
+
+
+def _remove(body: dict[str, Any], now: int, data_change: bool) -> Remove:
+    vector = body["deletionVector"]
+    return Remove(
+        path=body["path"],
+        deleted=now,
+        data_change=data_change,
+        partition_values=dict(body["partitionValues"] or {}),
+        size=body["size"],
+        tags=None if body["tags"] is None else dict(body["tags"]),
+        deletion_vector=None if vector is None else Descriptor.from_json(vector),
+        base_row_id=body["baseRowId"],
+        default_row_commit_version=body["defaultRowCommitVersion"],
+    )
+
+
+def _mask(draft: Draft, base: DeltaSnapshot, change: Change, now: int) -> None:
+    """Masks on top of what `base` masks. A file without a living row leaves; one with no newly dead row stays."""
+    vectors: list[BitMap64] = []
+    masked: list[Add] = []
+    rows = [entry.row for entry in change.masked]
+    counts = base.files["rows"].take(pa.array(rows, pa.int64())).to_pylist() if rows else []
+    for entry, body, counted in zip(change.masked, _rows(base, rows), counts, strict=True):
+        _check_row(body, entry.path, base)
+        # A masked file must say how many rows it has, and not every writer does.
+        count = counted if counted is not None else _rows_in_footer(base, body)
+        old = base.descriptor(entry.row)
+        dead = read_vector(base.store, old) if old is not None else BitMap64()
+        known = len(dead)
+        dead |= BitMap64.deserialize(entry.positions)
+        if len(dead) == known:
+            continue
+        if dead.max() >= count:
+            raise InvalidInputError(
+                f"row {dead.max()} of {entry.path} cannot be deleted",
+                cause=f"the file has {count} rows",
+                remedy="this is a defect of the caller; report it with the statement",
+                file=entry.path,
+            )
+        draft.removes.append(_remove(body, now, change.data_change))
+        if len(dead) != count:
+            vectors.append(dead)
+            add = base.add(entry.row)
+            masked.append(replace(add, data_change=change.data_change, stats=loosened(add.stats, count)))
+    for add, vector in zip(masked, _stored(draft, vectors), strict=True):
+        draft.adds.append(replace(add, deletion_vector=vector))
+
+
+def _rows_in_footer(base: DeltaSnapshot, body: dict[str, Any]) -> int:
+    folder, _, name = base.url(body["path"]).rpartition("/")
+    try:
+        store, size = open_store(folder), body["size"]
+        length = int.from_bytes(store.get_range(name, size - 8, 4), "little")
+        footer = store.get_range(name, size - 8 - length, length + 8)
+        return int(pq.read_metadata(pa.BufferReader(b"PAR1" + footer)).num_rows)
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise CorruptTableError(
+            f"the data file {body['path']} cannot be read",
+            cause=f"the log does not say how many rows it has, and its footer could not be read: {error}",
+            remedy="restore the file, or remove it from the table with a DELETE of its whole partition",
+            file=body["path"],
+        ) from error
+
+
+def _stored(draft: Draft, vectors: Sequence[BitMap64]) -> list[Descriptor]:
+    """Descriptors of the vectors; those too large for the log share one file, put before the commit."""
+    large = [at for at, vector in enumerate(vectors) if len(encode_blob(vector)) > INLINE_BYTES]
+    described: dict[int, Descriptor] = {}
+    if large:
+        name = uuid.uuid4()
+        bitmaps = [vectors[at] for at in large]
+        file = encode_file(bitmaps)
+        draft.vector_file = (relative_path(uuid_name(name)), file.data)
+        described = dict(zip(large, describe_file(name, file, bitmaps), strict=True))
+    return [described.get(at) or describe_inline(vector) for at, vector in enumerate(vectors)]
+
+
+def _new_adds(change: Change, metadata: Metadata) -> list[Add]:
+    names = partition_names(metadata)
+    types = [_type_of(metadata, part.source) for part in metadata.partitioning]
+    indexed = indexed_columns(metadata)
+    return [
+        Add(
+            path=_encoded(file),
+            partition_values={
+                name: format_value(value, type) for name, value, type in zip(names, file.partition, types, strict=True)
+            },
+            size=file.size,
+            modified=file.modified,
+            data_change=change.data_change,
+            stats=stats_json(file.rows, file.stats, indexed),
+        )
+        for file in change.added
+    ]
+
+
+def _type_of(metadata: Metadata, path: tuple[str, ...]) -> Any:
+    found = find(metadata.schema, path)
+    assert found is not None
+    return found["type"]
+
+
+def _encoded(file: NewFile) -> str:
+    # A colon in the first segment would read as a scheme.
+    first, slash, rest = encode_path(file.path).partition("/")
+    return first.replace(":", "%3A") + slash + rest
+
+
+def _check_paths(draft: Draft) -> None:
+    """A commit holds at most one add and one remove of a path, and both only if the vector changed."""
+    for kind, paths in (("added", [a.path for a in draft.adds]), ("removed", [r.path for r in draft.removes])):
+        plain = [decode_path(path) for path in paths]
+        if len(set(plain)) != len(plain):
+            twice = next(path for path in plain if plain.count(path) > 1)
+            raise InvalidInputError(
+                f"{twice} is {kind} twice in one commit",
+                remedy="this is a defect of the caller; report it with the statement",
+                file=twice,
+            )
+    removed = {decode_path(r.path): r.deletion_vector for r in draft.removes}
+    for add in draft.adds:
+        path = decode_path(add.path)
+        if path in removed and removed[path] == add.deletion_vector:
+            raise InvalidInputError(
+                f"{path} is added and removed in one commit",
+                cause="a new data file has the name of an old one",
+                remedy="write new files under new names",
+                file=path,
+            )
+
+
+def _metrics(change: Change, draft: Draft) -> dict[str, int]:
+    masked = {r.path for r in draft.removes} & {a.path for a in draft.adds}
+    added = [a for a in draft.adds if a.path not in masked]
+    removed = [r for r in draft.removes if r.path not in masked]
+    operation = delta_operation(change)
+    found: dict[str, int] = {}
+    if change.added and (operation == "WRITE" or operation.endswith("AS SELECT")):
+        found |= {
+            "numFiles": len(added),
+            "numOutputRows": sum(file.rows for file in change.added),
+            "numOutputBytes": sum(file.size for file in change.added),
+        }
+    if operation == "MERGE":
+        found |= {"numTargetFilesAdded": len(added), "numTargetFilesRemoved": len(removed)}
+    if operation != "MERGE" and (removed or masked or operation in ("UPDATE", "DELETE", "OPTIMIZE")):
+        found |= {"numAddedFiles": len(added), "numRemovedFiles": len(removed)}
+        found |= {"numAddedBytes": sum(a.size for a in added), "numRemovedBytes": sum(r.size or 0 for r in removed)}
+    if masked:
+        found["numTargetDeletionVectorsAdded" if operation == "MERGE" else "numDeletionVectorsAdded"] = len(masked)
+    return found | delta_metrics(change, operation)

@@ -1,0 +1,96 @@
+"""The command line, run in process and, once, as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from lakemend import cli
+from lakemend.brain.service import Brain
+from lakemend.schema import struct
+
+
+@pytest.fixture
+def path(tmp_path):
+    where = str(tmp_path / "a table")
+    brain = Brain()
+    schema = struct(("id", "long"), ("day", "date"))
+    partitioning = [{"transform": "identity", "source": ["day"]}]
+    table = {"path": where}
+    staged = brain.ask("stage", {"table": table, "mode": "create", "schema": schema, "partitioning": partitioning})
+    added = [
+        {"path": f"day={d}/x{d}.parquet", "size": 2048, "rows": 10, "modified": 1, "partition": [d],
+         "stats": [[["id"], d * 10, d * 10 + 9, 0]]}
+        for d in range(4)
+    ]  # fmt: skip
+    brain.ask("commit", {"table": table, "version": None, "operation": "append", "command": "CREATE TABLE AS SELECT",
+                         "staged": staged["staged"], "added": added, "token": "t"})  # fmt: skip
+    return where
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as done:
+        cli.main(arguments)
+    out = capsys.readouterr()
+    return done.value.code or 0, out.out, out.err
+
+
+def test_history(capsys, path):
+    code, out, _ = run(capsys, "history", path)
+    assert code == 0
+    assert "CREATE TABLE AS SELECT" in out
+    assert json.loads(run(capsys, "history", path, "--json", "-n", "1")[1])[0]["version"] == 0
+
+
+def test_files(capsys, path):
+    assert "day=0/x0.parquet" in run(capsys, "files", path)[1]
+    listed = json.loads(run(capsys, "files", path, "--version", "0", "--json")[1])
+    assert [f["rows"] for f in listed] == [10] * 4
+    assert listed[1]["partition"] == {"day": "1970-01-02"}
+
+
+def test_detail(capsys, path):
+    assert "id long, day date" in run(capsys, "detail", path)[1]
+    facts = json.loads(run(capsys, "detail", path, "--json")[1])
+    assert (facts["files"], facts["rows"], facts["partitioning"]) == (4, 40, ["day"])
+
+
+def test_plan(capsys, path):
+    code, out, _ = run(capsys, "plan", path, "--where", "day > '1970-01-02' and id < 25")
+    assert code == 0
+    assert "1 of 4 files kept (2.0 KiB), 3 skipped" in out
+    assert "day=1970-01-03" in out
+    planned = json.loads(run(capsys, "plan", path, "--json")[1])
+    assert (planned["kept"], planned["skipped"]) == (4, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("history", "/no/such/place"), "does not exist"),
+        (("plan", "{path}", "--where", "nope = 1"), "no column nope"),
+        (("detail", "{path}", "--version", "7"), "version 7"),
+    ],
+)
+def test_errors_are_one_line(capsys, path, arguments, message):
+    code, out, err = run(capsys, *[a.replace("{path}", path) for a in arguments])
+    assert code == 1
+    assert out == ""
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_pyspark_is_not_imported(path):
+    program = (
+        "import sys; from lakemend import cli\n"
+        "try:\n    cli.main(['detail', sys.argv[1]])\n"
+        "except SystemExit: pass\n"
+        "sys.exit('pyspark' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, path], capture_output=True, text=True, env={"PYTHONPATH": "src"}
+    )
+    assert done.returncode == 0, done.stderr
