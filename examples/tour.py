@@ -15,7 +15,7 @@ def title(text: str) -> None:
 def main(warehouse: str) -> None:
     title("A Spark session with a lake catalog in it")
     print(f">>> spark = lakemend.session(warehouse={warehouse!r})")
-    spark = lakemend.session(warehouse=warehouse, master="local[2]", conf={"spark.sql.shuffle.partitions": "2"})
+    spark = lakemend.session(warehouse=warehouse, master="local[2]", conf={"spark.sql.shuffle.partitions": "2", "spark.log.level": "OFF"})
     print(f"Spark {spark.version}, catalog `lake`, no Delta or Iceberg jar")
 
     title("Create a table and fill it")
@@ -65,8 +65,8 @@ def main(warehouse: str) -> None:
 
     title("What happened to the table")
     for entry in orders.history():
-        counts = {k: v for k, v in entry["metrics"].items() if k in ("inserted", "deleted") and v}
-        print(f"  {entry['version']}  {entry['operation']:<16} {counts or ''}")
+        rows = entry["metrics"].get("numOutputRows")
+        print(f"  {entry['version']}  {entry['operation']:<16} {f'{rows} rows written' if rows else ''}")
 
     spark.stop()
 

@@ -36,7 +36,7 @@ def test_save_modes(spark: SparkSession, location: str, source: str, partitioned
     expected = {"append": [0, 1, 2, 10, 11, 12], "overwrite": [10, 11, 12], "ignore": [0, 1, 2]}
     assert ids(spark, location) == (expected[mode] if exists else [10, 11, 12])
     detail = lakemend.table(spark, location).detail()
-    assert [p["source"] for p in detail["partitioning"]] == ([["p"]] if partitioned else [])
+    assert detail["partitioning"] == (["p"] if partitioned else [])
 
 
 def test_partition_by_that_does_not_fit(spark: SparkSession, location: str) -> None:

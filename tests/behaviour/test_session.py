@@ -166,7 +166,7 @@ class TestHadoopFileSystem:
         assert store.get("_log/1.json") == b"one"
         assert [entry.path for entry in store.list()] == ["_log/1.json"]
 
-    def test_racing_commits_have_one_winner(self, store: storage.Store) -> None:
+    def test_later_commits_of_a_version_lose(self, store: storage.Store) -> None:
         def attempt(number: int) -> bool:
             try:
                 store.put_if_absent("_log/2.json", str(number).encode())

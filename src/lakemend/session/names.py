@@ -39,9 +39,10 @@ def catalog_of(spark: SparkSession) -> str:
 
 
 def catalogs_of(spark: SparkSession) -> list[str]:
-    """The Lakemend catalogs of a session."""
+    """The Lakemend catalogs of a session that have a warehouse."""
     found = spark.conf.getAll
-    return sorted(key[len(_PREFIX) :] for key, value in found.items() if value == CATALOG_CLASS)
+    ours = (key for key, value in found.items() if value == CATALOG_CLASS and key.startswith(_PREFIX))
+    return sorted(key[len(_PREFIX) :] for key in ours if f"{key}.warehouse" in found)
 
 
 def warehouse_of(spark: SparkSession, catalog: str) -> str:

@@ -49,6 +49,18 @@ def catalog_settings(catalog: str, warehouse: str) -> dict[str, str]:
     return {f"spark.sql.catalog.{catalog}": CATALOG_CLASS, f"spark.sql.catalog.{catalog}.warehouse": warehouse}
 
 
+PATH_CATALOGS = ("lakemend", "delta")
+
+
+def path_catalogs(taken: Mapping[str, str], delta_spark: bool) -> dict[str, str]:
+    """Catalogs that only know paths, so that ``delta.`/some/path` `` in SQL means that path.
+
+    A name the user has configured is left alone, and `delta` is delta-spark's where that is present.
+    """
+    names = [name for name in PATH_CATALOGS if not (name == "delta" and delta_spark)]
+    return {f"spark.sql.catalog.{n}": CATALOG_CLASS for n in names if f"spark.sql.catalog.{n}" not in taken}
+
+
 def defaults(master: str, inherited: Mapping[str, str]) -> dict[str, str]:
     """Lakemend's defaults for what the installation (spark-defaults.conf, spark-submit) leaves open."""
     chosen = {**_DEFAULTS, **_LOOPBACK} if is_local(master) else _DEFAULTS

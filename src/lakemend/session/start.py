@@ -258,7 +258,8 @@ def _configure_catalog(spark: SparkSession, catalog: str, warehouse: str | os.Pa
             warehouse=before,
         )
     shared = spark._jsparkSession.sharedState().conf()
-    for name, value in settings.catalog_settings(catalog, place).items():
+    by_path = settings.path_catalogs(spark.conf.getAll, _jvm_has("org.apache.spark.sql.delta.sources.DeltaDataSource"))
+    for name, value in (by_path | settings.catalog_settings(catalog, place)).items():
         if spark.conf.get(name, None) != value:
             spark.conf.set(name, value)
         shared.set(name, value)

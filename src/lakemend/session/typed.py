@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 from pyspark.errors.exceptions import captured
 
-from lakemend.errors import LakemendError, SessionError, from_payload
+from lakemend.errors import ConstraintViolationError, LakemendError, SessionError, from_payload
 
 _EXCEPTION = "lakemend.LakemendException"
 _DEPTH = 50
@@ -71,6 +71,8 @@ def _typed(error: Any) -> LakemendError | None:
         name = error.getClass().getName()
         if name == _EXCEPTION:
             return from_payload(orjson.loads(error.payload()))
+        if violation := _violation(error):
+            return violation
         if name == "java.lang.ClassNotFoundException" and "fs.s3a.S3AFileSystem" in str(error.getMessage()):
             return SessionError(
                 "Spark cannot reach S3",
@@ -79,4 +81,19 @@ def _typed(error: Any) -> LakemendError | None:
                 "or run spark-submit with --packages org.apache.hadoop:hadoop-aws:<Hadoop's version>",
             )
         error = error.getCause()
+    return None
+
+
+def _violation(error: Any) -> ConstraintViolationError | None:
+    """Spark itself checks the CHECK and NOT NULL constraints that a table reports."""
+    message = str(error.getMessage())
+    for condition in ("CHECK_CONSTRAINT_VIOLATION", "NOT_NULL_ASSERT_VIOLATION"):
+        if message.startswith(f"[{condition}"):
+            facts = " ".join(message.split("]", 1)[1].split(" SQLSTATE", 1)[0].split())
+            return ConstraintViolationError(
+                "a row breaks a constraint of the table",
+                cause=facts,
+                remedy="correct or leave out such rows; nothing was written",
+                condition=condition,
+            )
     return None

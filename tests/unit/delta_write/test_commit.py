@@ -186,10 +186,23 @@ def test_several_large_vectors_share_one_file(lake: Lake) -> None:
     assert len(rows(lake)) == 36000 - 3 * len(dead) - 1
 
 
-def test_masks_need_deletion_vectors(lake: Lake) -> None:
+def test_the_first_mask_brings_the_reader_feature(lake: Lake) -> None:
+    lake.create(rows=ROWS)
+    base = lake.table.latest()
+    assert (base.protocol.min_reader, base.protocol.min_writer) == (1, 2)
+    deltalake.DeltaTable(str(lake.root)).to_pyarrow_table()  # every reader can still read it
+    lake.table.try_commit(base, Change("delete", masked=[lake.masked(base, 0, 0)], read_predicate=ALL))
+    assert lake.table.latest().protocol.reader_features == ("deletionVectors",)
+    assert not lake.table.changes_since(base.version)[0].protocol_changed
+    base = lake.table.latest()
+    lake.table.try_commit(base, Change("delete", masked=[lake.masked(base, 0, 1)], read_predicate=ALL))
+    assert of_kind(lake, base.version + 1, "protocol") == []
+
+
+def test_masks_may_be_switched_off(lake: Lake) -> None:
     lake.create(metadata(properties=PLAIN), ROWS)
     base = lake.table.latest()
-    with pytest.raises(UnsupportedFeatureError, match="deletion vectors"):
+    with pytest.raises(UnsupportedFeatureError, match="enableDeletionVectors=false"):
         lake.table.try_commit(base, Change("delete", masked=[lake.masked(base, 0, 0)], read_predicate=ALL))
 
 

@@ -42,17 +42,24 @@ def alter(metadata: Metadata, *changes: dict[str, Any]) -> Metadata:
     return altered_metadata(Base(metadata), changes)  # type: ignore[arg-type]
 
 
+MODES = {f"write.{verb}.mode": "merge-on-read" for verb in ("update", "delete", "merge")}
+
+
 def protocol_of(metadata: Metadata, base: Protocol | None = None) -> Protocol:
     checks = {f"delta.constraints.{k}": v for k, v in metadata.checks.items()}
     return grown_protocol(base, delta_schema(metadata), metadata.properties | checks)
 
 
-def test_new_tables_have_deletion_vectors_unless_switched_off() -> None:
-    on = create()
-    assert on.properties["delta.enableDeletionVectors"] == "true"
+def test_new_tables_mask_rows_unless_switched_off() -> None:
+    lazy = create()
+    assert lazy.properties == MODES
+    assert protocol_of(lazy) == Protocol(1, 2)
+    on = create(properties={"delta.enableDeletionVectors": "true"})
+    assert on.properties == {"delta.enableDeletionVectors": "true", **MODES}
     assert protocol_of(on) == Protocol(3, 7, ("deletionVectors",), ("appendOnly", "deletionVectors", "invariants"))
     off = create(properties={"delta.enableDeletionVectors": "false"})
     assert protocol_of(off) == Protocol(1, 2)
+    assert off.properties == {"delta.enableDeletionVectors": "false"}
 
 
 @pytest.mark.parametrize(
@@ -75,6 +82,7 @@ def test_new_tables_have_deletion_vectors_unless_switched_off() -> None:
     ],
 )
 def test_features_follow_the_definition(request_: dict[str, Any], feature: str, reader: bool) -> None:
+    request_ = {**request_, "properties": {**request_.get("properties", {}), "delta.enableDeletionVectors": "true"}}
     protocol = protocol_of(create(**request_))
     assert feature in (protocol.writer_features or ())
     assert (feature in (protocol.reader_features or ())) is reader
@@ -107,7 +115,7 @@ def test_features_and_versions_are_not_kept_as_properties() -> None:
     metadata = create(
         properties={"delta.feature.domainMetadata": "supported", "delta.minReaderVersion": "1", "mine": "x"}
     )
-    assert to_action(metadata, None).configuration == {"delta.enableDeletionVectors": "true", "mine": "x"}
+    assert to_action(metadata, None).configuration == {"mine": "x", **MODES}
 
 
 def test_metadata_survives_the_log() -> None:
@@ -184,7 +192,8 @@ def test_own_properties_are_kept_and_sparks_are_not() -> None:
     assert metadata.properties == {
         "write.update.mode": "copy-on-write",
         "lakemend.x": "1",
-        "delta.enableDeletionVectors": "true",
+        "write.delete.mode": "merge-on-read",
+        "write.merge.mode": "merge-on-read",
     }
 
 
@@ -224,7 +233,7 @@ def test_renaming_turns_on_mapping_and_keeps_the_names_of_the_files(caplog: pyte
     assert [p.source for p in after.partitioning] == [("d",)]
     assert after.properties["delta.dataSkippingStatsColumns"] == "number,id"
     assert "column mapping" in caplog.text
-    assert protocol_of(after, protocol_of(metadata)).reader_features == ("columnMapping", "deletionVectors")
+    assert protocol_of(after, protocol_of(metadata)) == Protocol(2, 5)
 
 
 def test_a_dropped_and_added_column_is_another_column() -> None:

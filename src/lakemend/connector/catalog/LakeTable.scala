@@ -33,7 +33,8 @@ class LakeTable(val meta: TableMeta)
   }
 
   override def capabilities: JSet[TableCapability] =
-    EnumSet.of(BATCH_READ, BATCH_WRITE, TRUNCATE, OVERWRITE_BY_FILTER, OVERWRITE_DYNAMIC, AUTOMATIC_SCHEMA_EVOLUTION)
+    EnumSet.of(BATCH_READ, BATCH_WRITE, TRUNCATE, OVERWRITE_BY_FILTER, OVERWRITE_DYNAMIC, AUTOMATIC_SCHEMA_EVOLUTION,
+      GENERATE_COLUMN_VALUES_ON_WRITE)
 
   /** The brain decides which changes the format can make; it refuses the others by name. */
   override def supportsColumnChange(change: TableChange.ColumnChange): Boolean = true

@@ -86,7 +86,8 @@ class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int]
     val filters = if (wholeFiles) Nil else new RowGroupFilters(meta).of(request.predicates)
     val parquet = new ParquetFileFormat().buildReaderWithPartitionValues(spark, read.data, read.constants, read.data, filters,
       Map(FileFormat.OPTION_RETURNING_BATCH -> columnar.toString), conf)
-    val shared = spark.sparkContext.broadcast(new SerializableConfiguration(conf))
+    val masksAreStored = planned.files.exists(_.mask.exists(_.isInstanceOf[StoredMask]))
+    val shared = if (masksAreStored) Some(spark.sparkContext.broadcast(new SerializableConfiguration(conf))) else None
     new SliceReaderFactory(parquet, read.layout, columns, shared, meta.name, meta.byId, columnar)
   }
 

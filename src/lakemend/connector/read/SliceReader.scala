@@ -14,12 +14,13 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
 import org.apache.spark.util.SerializableConfiguration
 
-/** Reads the slices of a task with Spark's Parquet reader (`parquet`), in batches or row by row. */
+/** Reads the slices of a task with Spark's Parquet reader (`parquet`), in batches or row by row.
+  * `conf` is there if masks are to be read from files. */
 class SliceReaderFactory(
     val parquet: PartitionedFile => Iterator[InternalRow],
     val layout: RowLayout,
     val schema: StructType,
-    val conf: Broadcast[SerializableConfiguration],
+    val conf: Option[Broadcast[SerializableConfiguration]],
     val table: String,
     val byId: Boolean,
     columnar: Boolean) extends PartitionReaderFactory {
@@ -70,7 +71,7 @@ abstract class SliceReader[T](factory: SliceReaderFactory, slices: Array[FileSli
     elements = if (factory.byId) SparkBridge.readingByFieldId(factory.parquet(source)) else factory.parquet(source)
   }
 
-  private def conf: Configuration = factory.conf.value.value
+  private def conf: Configuration = factory.conf.get.value.value
 
   private def guarded[A](action: => A): A =
     try action

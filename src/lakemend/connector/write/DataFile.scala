@@ -25,7 +25,8 @@ class DataFile(layout: FileLayout, task: Int, val key: UnsafeRow, directory: Str
   private val output = new MeasuredFile(DataFile.output(layout.path(path), conf))
   private val writer: ParquetWriter[InternalRow] =
     try SparkBridge.withProlepticCalendar {
-      new DataFileBuilder(output, new LakeWriteSupport(layout.fileSchema), layout, rowGroupSize).withCompressionCodec(codec).build()
+      new DataFileBuilder(output, new LakeWriteSupport(layout.fileSchema), layout, rowGroupSize)
+        .withCompressionCodec(codec).build()
     } catch {
       case e: Throwable =>
         // Nobody else knows of a file that was created and then could not be opened.
@@ -88,23 +89,25 @@ object DataFile {
 private class MeasuredFile(file: OutputFile) extends OutputFile {
   @volatile var size: Long = 0
 
-  override def create(blockSizeHint: Long): PositionOutputStream = measured(file.create(blockSizeHint))
-  override def createOrOverwrite(blockSizeHint: Long): PositionOutputStream = measured(file.createOrOverwrite(blockSizeHint))
+  override def create(blockSize: Long): PositionOutputStream = measured(file.create(blockSize))
+  override def createOrOverwrite(blockSize: Long): PositionOutputStream = measured(file.createOrOverwrite(blockSize))
   override def supportsBlockSize: Boolean = file.supportsBlockSize
   override def defaultBlockSize: Long = file.defaultBlockSize
   override def getPath: String = file.getPath
 
-  private def measured(stream: PositionOutputStream): PositionOutputStream = new DelegatingPositionOutputStream(stream) {
-    override def getPos: Long = stream.getPos
-    override def close(): Unit = {
-      size = size.max(stream.getPos)
-      super.close()
+  private def measured(stream: PositionOutputStream): PositionOutputStream =
+    new DelegatingPositionOutputStream(stream) {
+      override def getPos: Long = stream.getPos
+      override def close(): Unit = {
+        size = size.max(stream.getPos)
+        super.close()
+      }
     }
-  }
 }
 
 /** Parquet's builder with the settings `ParquetOutputFormat` would take from the configuration. */
-private class DataFileBuilder(file: OutputFile, support: WriteSupport[InternalRow], layout: FileLayout, rowGroupSize: Long)
+private class DataFileBuilder(
+    file: OutputFile, support: WriteSupport[InternalRow], layout: FileLayout, rowGroupSize: Long)
     extends ParquetWriter.Builder[InternalRow, DataFileBuilder](file) {
   import ParquetOutputFormat._
 

@@ -90,7 +90,9 @@ class DataFileWriter(layout: FileLayout, task: Int, maxOpen: Int) {
 
   private def quietly(path: String)(action: => Unit): Unit =
     try action
-    catch { case e: Exception => log.warn(s"could not delete $path of a failed task at ${layout.location}; vacuum will", e) }
+    catch {
+      case e: Exception => log.warn(s"could not delete $path of a failed task at ${layout.location}; vacuum will", e)
+    }
 }
 
 object DataFileWriter {
@@ -107,6 +109,7 @@ object DataFileWriter {
     if (layout.localSlots > 0) layout.localSlots
     else {
       val conf = SparkEnv.get.conf
-      (conf.getInt("spark.executor.cores", Runtime.getRuntime.availableProcessors) / conf.getInt("spark.task.cpus", 1)).max(1)
+      val cores = conf.getInt("spark.executor.cores", Runtime.getRuntime.availableProcessors)
+      (cores / conf.getInt("spark.task.cpus", 1)).max(1)
     }
 }

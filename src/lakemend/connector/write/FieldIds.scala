@@ -26,15 +26,18 @@ object FieldIds {
     if (!hasNested(schema)) message
     else new MessageType(message.getName, withIds(message.getFields.asScala.toSeq, schema).asJava)
 
-  private def withIds(types: Seq[Type], schema: StructType): Seq[Type] = types.zip(schema.fields).map { case (parquet, field) =>
-    val ids = if (field.metadata.contains(NestedKey)) field.metadata.getMetadata(NestedKey) else Metadata.empty
-    withIds(parquet, field.dataType, field.name, ids)
-  }
+  private def withIds(types: Seq[Type], schema: StructType): Seq[Type] =
+    types.zip(schema.fields).map { case (parquet, field) =>
+      val ids = if (field.metadata.contains(NestedKey)) field.metadata.getMetadata(NestedKey) else Metadata.empty
+      withIds(parquet, field.dataType, field.name, ids)
+    }
 
   /** `path` is where `parquet` stands below the struct field whose metadata is `ids`. */
   private def withIds(parquet: Type, dataType: DataType, path: String, ids: Metadata): Type = {
     val below = dataType match {
-      case s: StructType => parquet.asGroupType.withNewFields(withIds(parquet.asGroupType.getFields.asScala.toSeq, s).asJava)
+      case s: StructType =>
+        val group = parquet.asGroupType
+        group.withNewFields(withIds(group.getFields.asScala.toSeq, s).asJava)
       case a: ArrayType => inRepeated(parquet, Seq(a.elementType -> s"$path.element"), ids)
       case m: MapType => inRepeated(parquet, Seq(m.keyType -> s"$path.key", m.valueType -> s"$path.value"), ids)
       case _ => parquet
@@ -46,7 +49,9 @@ object FieldIds {
   private def inRepeated(parquet: Type, values: Seq[(DataType, String)], ids: Metadata): Type = {
     val outer = parquet.asGroupType
     val repeated = outer.getType(0).asGroupType
-    val inner = repeated.getFields.asScala.toSeq.zip(values).map { case (t, (dataType, path)) => withIds(t, dataType, path, ids) }
+    val inner = repeated.getFields.asScala.toSeq.zip(values).map { case (value, (dataType, path)) =>
+      withIds(value, dataType, path, ids)
+    }
     val group: GroupType = repeated.withNewFields(inner.asJava)
     outer.withNewFields(Seq[Type](group).asJava)
   }

@@ -11,8 +11,8 @@ import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.types._
 import org.apache.spark.util.SerializableConfiguration
 
-/** A partition column: where it stands in a row, and its name in directories. */
-case class PartitionColumn(ordinal: Int, physicalName: String, dataType: DataType)
+/** A partition column: where it stands in a row, its name in the table and its name in directories. */
+case class PartitionColumn(ordinal: Int, name: String, physicalName: String, dataType: DataType, nullable: Boolean)
 
 /**
  * Everything a task needs to turn rows into data files: made on the driver from the table, sent to the executors.
@@ -22,9 +22,17 @@ case class PartitionColumn(ordinal: Int, physicalName: String, dataType: DataTyp
  * @param fileSchema   what the files hold: physical names, all nullable, field ids where the table has them
  * @param localSlots   tasks that run at once in the driver's own process (local mode); 0 elsewhere
  */
-case class FileLayout(location: String, tableSchema: StructType, rowColumns: StructType, dataOrdinals: Array[Int],
-    fileSchema: StructType, partitionColumns: Seq[PartitionColumn], statsColumns: Seq[StatsColumn], targetFileSize: Long,
-    localSlots: Int, conf: SerializableConfiguration) {
+case class FileLayout(
+    location: String,
+    tableSchema: StructType,
+    rowColumns: StructType,
+    dataOrdinals: Array[Int],
+    fileSchema: StructType,
+    partitionColumns: Seq[PartitionColumn],
+    statsColumns: Seq[StatsColumn],
+    targetFileSize: Long,
+    localSlots: Int,
+    conf: SerializableConfiguration) {
 
   def path(relative: String): Path = new Path(s"${location.stripSuffix("/")}/$relative")
 
@@ -37,7 +45,8 @@ case class FileLayout(location: String, tableSchema: StructType, rowColumns: Str
     }
 
   /** Rows are passed on as they are, without a projection. */
-  def isIdentity: Boolean = dataOrdinals.indices.forall(i => dataOrdinals(i) == i) && dataOrdinals.length == rowColumns.length
+  def isIdentity: Boolean =
+    dataOrdinals.length == rowColumns.length && dataOrdinals.indices.forall(i => dataOrdinals(i) == i)
 
   /**
    * Open files of a task whose rows are sorted by partition: one, unless values that sort as equal are different
@@ -60,11 +69,15 @@ object FileLayout {
       throw LakemendException.mismatch(s"${meta.name} has no column ${extra.mkString(", ")}",
         s"its columns are ${table.fieldNames.mkString(", ")}", "drop the extra columns, or add them to the table first")
     }
-    val stored = table.fields.indices.filter(i => !meta.isPartitionColumn(table(i).name) && table(i).dataType != NullType)
+    // A column that can only be NULL has no type in Parquet; readers fill it in.
+    val stored = table.fields.indices
+      .filter(i => !meta.isPartitionColumn(table(i).name) && table(i).dataType != NullType)
     val partitions = meta.partitioning.map { p =>
       val i = table.fieldIndex(p.source.head)
-      PartitionColumn(ordinals(i), physical(i).name, table(i).dataType)
+      PartitionColumn(ordinals(i), table(i).name, physical(i).name, table(i).dataType, table(i).nullable)
     }
+    if (stored.isEmpty) throw LakemendException.invalid(s"${meta.name} has no column to store in data files",
+      "every column is a partition column or of type VOID", "add a column, or partition by fewer")
     val fileSchema = SparkBridge.nullable(StructType(stored.map(i => stripped(physical(i)))))
     val rows = new Array[StructField](table.length)
     ordinals.indices.foreach(i => rows(ordinals(i)) = table(i))
@@ -79,11 +92,13 @@ object FileLayout {
     val found = if (exact >= 0) exact else rows.fieldNames.indexWhere(_.equalsIgnoreCase(field.name))
     if (found < 0) throw LakemendException.mismatch(s"the rows written to ${meta.name} have no column ${field.name}",
       s"they have ${rows.fieldNames.mkString(", ")}", "add the column to the rows, as NULL if need be")
-    if (!SparkBridge.sameTypes(new StructType().add("c", rows(found).dataType), new StructType().add("c", field.dataType)))
+    if (!SparkBridge.sameTypes(single(rows(found).dataType), single(field.dataType)))
       throw LakemendException.mismatch(s"column ${field.name} of ${meta.name} is ${field.dataType.sql}",
         s"the rows written have ${rows(found).dataType.sql}", "cast the column to the table's type")
     found
   }
+
+  private def single(dataType: DataType): StructType = new StructType().add("value", dataType)
 
   private def targetFileSize(meta: TableMeta): Long = {
     val size = meta.write.path("target_file_size").asLong(DefaultTargetFileSize)

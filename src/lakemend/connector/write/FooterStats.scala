@@ -69,7 +69,7 @@ object FooterStats {
     else {
       val nulls = known.map(_.getStatistics.getNumNulls).sum
       val valued = known.map(_.getStatistics.asInstanceOf[Statistics[_]]).filter(_.hasNonNullValue)
-      val (min, max) = if (valued.isEmpty) (nodes.nullNode(), nodes.nullNode()) else ends(column.dataType, merged(valued))
+      val (min, max) = if (valued.isEmpty) unbounded else ends(column.dataType, merged(valued))
       nodes.arrayNode().add(min).add(max).add(nulls)
     }
   }
@@ -85,11 +85,20 @@ object FooterStats {
     dataType match {
       case BooleanType | ByteType | ShortType | IntegerType | LongType | DateType | TimestampType | TimestampNTZType =>
         (Wire.value(min, dataType), Wire.value(max, dataType))
-      case FloatType | DoubleType => (floating(min), floating(max match { case z: Number if z.doubleValue == 0.0 => 0.0; case m => m }))
+      case FloatType | DoubleType => (floating(min), floating(positiveZero(max)))
       case d: DecimalType => (decimal(min, d), decimal(max, d))
-      case s: StringType if SparkBridge.isBinaryComparable(s) => (text(bytes(min), whole = false), text(bytes(max), whole = true))
-      case _ => (nodes.nullNode(), nodes.nullNode())
+      case s: StringType if SparkBridge.isBinaryComparable(s) =>
+        (text(bytes(min), whole = false), text(bytes(max), whole = true))
+      case _ => unbounded
     }
+  }
+
+  private def unbounded: (JsonNode, JsonNode) = (nodes.nullNode(), nodes.nullNode())
+
+  /** An upper bound of -0.0 would exclude 0.0 for readers that tell them apart. */
+  private def positiveZero(value: Any): Any = value match {
+    case n: java.lang.Number if n.doubleValue == 0.0 => 0.0
+    case other => other
   }
 
   /** No bound is known where it would be NaN: engines disagree on its place. */
@@ -110,7 +119,7 @@ object FooterStats {
 
   private def bytes(value: Any): Array[Byte] = value.asInstanceOf[Binary].getBytes
 
-  /** The text, or its first characters: a prefix is still a lower bound, but no upper one. Malformed text bounds nothing. */
+  /** The text, or its first characters: a prefix is a lower bound, but no upper one. Malformed text bounds nothing. */
   private def text(bytes: Array[Byte], whole: Boolean): JsonNode = {
     val decoded = new String(bytes, 0, bytes.length.min(MaxCharacters * 4 + 4), UTF_8)
     val cut = decoded.codePointCount(0, decoded.length) > MaxCharacters

@@ -6,22 +6,24 @@ import org.apache.spark.sql.connector.distributions.{Distribution, Distributions
 import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference, SortDirection, SortOrder}
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.write._
+import org.apache.spark.sql.lakemend.TaskReports
 
 /**
  * How rows are to arrive at the tasks. Unpartitioned tables take them as they come. Rows of partitioned tables are
- * clustered by partition, as a rebalance and not as a strict distribution: adaptive execution may then split a partition
- * that is too large for one task; and they are sorted by partition, so that a task has one file open at a time.
+ * clustered by partition, as a rebalance and not as a strict distribution: adaptive execution may then split a
+ * partition that is too large for one task; and they are sorted by partition, so that a task has one file open at a
+ * time.
  *
- * Options or table properties: `write.distribution-mode` (hash, none), `write.advisory-partition-size` (bytes of shuffle
- * data per task), `write.fanout-files` (n: do not sort, keep up to n files open).
+ * Options or table properties: `write.distribution-mode` (hash, none), `write.advisory-partition-size` (bytes of
+ * shuffle data per task), `write.fanout-files` (n: do not sort, keep up to n files open).
  */
 class LakeWrite(job: WriteJob, mode: WriteMode) extends Write with RequiresDistributionAndOrdering {
   private val partitionColumns: Array[NamedReference] = job.meta.partitioning.map(_.toSpark.references.head).toArray
   private val clustered: Boolean = job.option("write.distribution-mode").map(_.toLowerCase) match {
     case None | Some("hash") => partitionColumns.nonEmpty
     case Some("none") => false
-    case Some(other) => throw LakemendException.invalid(s"write.distribution-mode is '$other'", "it may be hash or none",
-      "hash clusters rows by partition before they are written, none writes them where they are")
+    case Some(other) => throw LakemendException.invalid(s"write.distribution-mode is '$other'",
+      "it may be hash or none", "hash clusters rows by partition before the write, none leaves them where they are")
   }
   private val fanout: Option[Int] = number("write.fanout-files", 1, LakeWrite.MaxOpenFiles).map(_.toInt)
   private val advisorySize: Option[Long] = number("write.advisory-partition-size", 1, Long.MaxValue)
@@ -49,7 +51,8 @@ class LakeWrite(job: WriteJob, mode: WriteMode) extends Write with RequiresDistr
 
   private def number(key: String, least: Long, most: Long): Option[Long] = job.option(key).map { text =>
     text.trim.toLongOption.filter(n => n >= least && n <= most).getOrElse(
-      throw LakemendException.invalid(s"$key is '$text'", s"it must be a whole number from $least to $most", s"set $key to such a number"))
+      throw LakemendException.invalid(s"$key is '$text'", s"it must be a whole number from $least to $most",
+        s"set $key to such a number"))
   }
 }
 
@@ -60,13 +63,19 @@ object LakeWrite {
 
 /** The driver's side of the tasks: hands out writers, and turns what they report into the one commit. */
 class LakeBatchWrite(job: WriteJob, mode: WriteMode, openFiles: Int) extends BatchWrite {
+  private lazy val reports = new TaskReports(job.token)
   private var committed: Seq[WrittenFile] = Nil
 
-  override def createBatchWriterFactory(info: PhysicalWriteInfo): DataWriterFactory = new LakeWriterFactory(job.layout, openFiles)
+  override def createBatchWriterFactory(info: PhysicalWriteInfo): DataWriterFactory = {
+    val factory = new LakeWriterFactory(job.layout, openFiles, job.token)
+    reports
+    factory
+  }
 
   override def commit(messages: Array[WriterCommitMessage]): Unit = commit(messages, null)
 
   override def commit(messages: Array[WriterCommitMessage], summary: WriteSummary): Unit = {
+    reports.end()
     val files = FileMessage.files(messages)
     val request = job.commitRequest(mode.operation, files, summary)
     mode match {
@@ -77,7 +86,9 @@ class LakeBatchWrite(job: WriteJob, mode: WriteMode, openFiles: Int) extends Bat
     committed = files
   }
 
-  override def abort(messages: Array[WriterCommitMessage]): Unit = job.abort(FileMessage.files(messages))
+  /** Tasks that finished too late to be in `messages` have reported their files, or will be refused and delete them. */
+  override def abort(messages: Array[WriterCommitMessage]): Unit =
+    job.abort((reports.end() ++ FileMessage.files(messages).map(_.path)).distinct)
 
   def metrics: Array[CustomTaskMetric] = WriteMetrics.of(committed)
 

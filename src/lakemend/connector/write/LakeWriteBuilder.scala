@@ -49,11 +49,13 @@ class LakeWriteBuilder(meta: TableMeta, info: LogicalWriteInfo, send: ObjectNode
     .getOrElse(SparkSession.active.conf.get("spark.sql.sources.partitionOverwriteMode")).equalsIgnoreCase("dynamic")
 
   /** A full overwrite that was meant for a part of the table would lose the rest. */
-  private def refuseReplaceWhere(): Unit = Option(info.options.get("replaceWhere")).filterNot(_.trim.equalsIgnoreCase("true"))
-    .foreach(condition => throw LakemendException.invalid(
-      s"replaceWhere '$condition' is not honoured by this kind of write to ${meta.name}",
+  private def refuseReplaceWhere(): Unit = {
+    val condition = Option(info.options.get("replaceWhere")).filterNot(_.trim.equalsIgnoreCase("true"))
+    condition.foreach(text => throw LakemendException.invalid(
+      s"replaceWhere '$text' is not honoured by this kind of write to ${meta.name}",
       "Spark asked for the whole table to be overwritten",
       "use INSERT INTO … REPLACE WHERE …, or df.writeTo(table).overwrite(condition)"))
+  }
 
   private def untold(node: ObjectNode): Boolean = node.findValues("op").stream.anyMatch(_.asText == "UNKNOWN")
 }

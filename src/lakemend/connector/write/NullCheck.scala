@@ -15,8 +15,10 @@ abstract class NullCheck extends Serializable {
 
 object NullCheck {
   /** The checks for rows of the schema, by ordinal; none for columns that may hold anything. */
-  def of(schema: StructType): Array[(Int, NullCheck)] =
-    schema.fields.zipWithIndex.flatMap { case (f, i) => value(f.name, f.nullable, f.dataType).map(i -> _) }
+  def of(schema: StructType): Array[(Int, NullCheck)] = fields("", schema)
+
+  private def fields(prefix: String, schema: StructType): Array[(Int, NullCheck)] =
+    schema.fields.zipWithIndex.flatMap { case (f, i) => value(prefix + f.name, f.nullable, f.dataType).map(i -> _) }
 
   private def value(path: String, nullable: Boolean, dataType: DataType): Option[NullCheck] = {
     val below = inside(path, dataType)
@@ -31,7 +33,7 @@ object NullCheck {
 
   private def inside(path: String, dataType: DataType): Option[NullCheck] = dataType match {
     case s: StructType =>
-      val checks = s.fields.zipWithIndex.flatMap { case (f, i) => value(s"$path.${f.name}", f.nullable, f.dataType).map(i -> _) }
+      val checks = fields(s"$path.", s)
       if (checks.isEmpty) None
       else Some(new NullCheck {
         override def apply(row: SpecializedGetters, ordinal: Int): Unit = {
@@ -67,9 +69,11 @@ object NullCheck {
     }
   }
 
-  private def violation(column: String): LakemendException = {
-    val error = Bridge.request().put("class", "ConstraintViolationError").put("condition", "LAKEMEND_CONSTRAINT_VIOLATION")
-      .put("problem", s"column $column is NOT NULL and a row holds NULL there").put("cause", "nothing was written")
+  def violation(column: String): LakemendException = {
+    val error = Bridge.request()
+      .put("class", "ConstraintViolationError").put("condition", "LAKEMEND_CONSTRAINT_VIOLATION")
+      .put("problem", s"column $column is NOT NULL and a row holds NULL there")
+      .put("cause", "in a partition column an empty string is NULL too; nothing was written")
       .put("remedy", s"fill in $column, or drop its NOT NULL with ALTER TABLE")
     error.putObject("values").put("column", column)
     LakemendException.of(error)

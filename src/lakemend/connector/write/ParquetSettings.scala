@@ -19,9 +19,11 @@ object ParquetSettings {
   def hadoopConf(meta: TableMeta, info: LogicalWriteInfo, fileSchema: StructType): SerializableConfiguration = {
     val spark = SparkSession.active
     val conf = SparkBridge.hadoopConf(spark)
-    val tableOptions = meta.write.path("writer_options").properties.asScala.map(e => e.getKey -> e.getValue.asText).toMap
-    val options = tableOptions ++ info.options.asCaseSensitiveMap.asScala
-    options.foreach { case (key, value) => if (key.startsWith("parquet.") || key.startsWith("fs.")) conf.set(key, value) }
+    val ofTable = meta.write.path("writer_options").properties.asScala.map(e => e.getKey -> e.getValue.asText).toMap
+    val options = ofTable ++ info.options.asCaseSensitiveMap.asScala
+    options.foreach { case (key, value) =>
+      if (key.startsWith("parquet.") || key.startsWith("fs.")) conf.set(key, value)
+    }
     // Other engines read these files: no INT96, no legacy lists and decimals, whatever the session says.
     conf.set(SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key, SQLConf.ParquetOutputTimestampType.TIMESTAMP_MICROS.toString)
     conf.setBoolean(SQLConf.PARQUET_WRITE_LEGACY_FORMAT.key, false)

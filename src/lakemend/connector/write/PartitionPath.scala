@@ -26,6 +26,7 @@ class PartitionPath(columns: Seq[PartitionColumn]) {
   /** Relative to the table, with a slash at its end; empty for an unpartitioned table. */
   def directory(key: InternalRow): String = columns.zip(texts).map { case (column, text) =>
     val value = Option(text.eval(key)).map(_.toString).orNull
+    if (!column.nullable && (value == null || value.isEmpty)) throw NullCheck.violation(column.name)
     val part = ExternalCatalogUtils.getPartitionPathString(column.physicalName, value)
     if (part.getBytes(UTF_8).length > PartitionPath.MaxBytes) throw LakemendException.invalid(
       s"the value of partition column ${column.physicalName} is too long for a directory: ${value.take(60)}…",
@@ -34,9 +35,13 @@ class PartitionPath(columns: Seq[PartitionColumn]) {
     part + "/"
   }.mkString
 
+  /** Without the column in the files, an empty value cannot be told from null: it is null, as its directory says. */
   def values(key: InternalRow): ArrayNode = {
     val array = JsonNodeFactory.instance.arrayNode()
-    columns.zipWithIndex.foreach { case (c, i) => array.add(Wire.value(key.get(i, c.dataType), c.dataType)) }
+    columns.zipWithIndex.foreach { case (c, i) =>
+      val value = Wire.value(key.get(i, c.dataType), c.dataType)
+      if (value.isTextual && value.asText.isEmpty) array.addNull() else array.add(value)
+    }
     array
   }
 }

@@ -8,7 +8,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.{Bridge, Wire}
 import lakemend.catalog.TableMeta
-import org.apache.spark.sql.connector.write.{DeleteSummary, InsertSummary, LogicalWriteInfo, MergeSummary, UpdateSummary, WriteSummary}
+import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.lakemend.SparkBridge
 import org.slf4j.LoggerFactory
 
@@ -45,18 +45,21 @@ class WriteJob(val meta: TableMeta, val info: LogicalWriteInfo, send: ObjectNode
   }
 
   def commit(request: ObjectNode): Unit = {
-    log.info(s"committing ${request.get("operation").asText} to ${meta.name}: ${request.get("added").size} files, token $token")
+    val operation = request.get("operation").asText
+    log.info(s"committing $operation to ${meta.name}: ${request.get("added").size} files, token $token")
     send(request)
   }
 
   /** Spark aborts after a failed commit too: only the brain can prove that nothing landed, so only it deletes. */
-  def abort(files: Seq[WrittenFile]): Unit = {
+  def abort(files: Seq[String]): Unit = {
     val request = meta.request().put("token", token)
     val paths = request.putArray("files")
-    files.foreach(file => paths.add(file.path))
+    files.foreach(paths.add)
     // The error that led here is the one to report.
     try Bridge.call("abort", request)
-    catch { case e: Exception => log.warn(s"could not clean up after the failed write $token to ${meta.name}; vacuum will", e) }
+    catch {
+      case e: Exception => log.warn(s"could not clean up after the failed write $token to ${meta.name}; vacuum will", e)
+    }
   }
 
   private def describeTable(node: ObjectNode): Unit = {
@@ -74,8 +77,11 @@ class WriteJob(val meta: TableMeta, val info: LogicalWriteInfo, send: ObjectNode
       case s: InsertSummary => Seq("numInsertedRows" -> s.numInsertedRows)
       case s: UpdateSummary => Seq("numUpdatedRows" -> s.numUpdatedRows, "numCopiedRows" -> s.numCopiedRows)
       case s: DeleteSummary => Seq("numDeletedRows" -> s.numDeletedRows, "numCopiedRows" -> s.numCopiedRows)
-      case s: MergeSummary => Seq("numTargetRowsCopied" -> s.numTargetRowsCopied, "numTargetRowsDeleted" -> s.numTargetRowsDeleted,
-        "numTargetRowsUpdated" -> s.numTargetRowsUpdated, "numTargetRowsInserted" -> s.numTargetRowsInserted,
+      case s: MergeSummary => Seq(
+        "numTargetRowsCopied" -> s.numTargetRowsCopied,
+        "numTargetRowsDeleted" -> s.numTargetRowsDeleted,
+        "numTargetRowsUpdated" -> s.numTargetRowsUpdated,
+        "numTargetRowsInserted" -> s.numTargetRowsInserted,
         "numTargetRowsMatchedUpdated" -> s.numTargetRowsMatchedUpdated,
         "numTargetRowsMatchedDeleted" -> s.numTargetRowsMatchedDeleted,
         "numTargetRowsNotMatchedBySourceUpdated" -> s.numTargetRowsNotMatchedBySourceUpdated,

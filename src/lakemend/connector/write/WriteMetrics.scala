@@ -18,7 +18,7 @@ class BytesAdded extends CustomSumMetric {
   override def description: String = "bytes added"
 }
 
-/** The figures of a write. A file's size is known only when it is closed, so the driver reports them after the commit. */
+/** The figures of a write. A file's size is known when it is closed: the driver reports them after the commit. */
 object WriteMetrics {
   def all: Array[CustomMetric] = Array(new FilesAdded, new RowsAdded, new BytesAdded)
 

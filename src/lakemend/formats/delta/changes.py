@@ -68,7 +68,7 @@ def read_change(base: DeltaSnapshot, version: int, name: str, data: bytes, modif
         removed=frozenset(removed - both),
         masked=frozenset(_masked(adds, removes, both)),
         metadata_changed=commits.metadata is not None,
-        protocol_changed=commits.protocol is not None,
+        protocol_changed=commits.protocol is not None and (own or {}).get("adds") != "deletionVectors",
         data_change=_any_data_change(adds) or _any_data_change(removes),
         blind_append=bool(info.get("isBlindAppend")) and not len(removes),
         read_predicate=(own or {}).get("readPredicate"),

@@ -87,10 +87,9 @@ def read_checkpoint(store: Store, paths: Sequence[str]) -> Checkpoint:
 
 
 def _sidecar_path(body: dict[str, Any]) -> str:
-    path = unquote(str(body["path"]))
-    if "/" in path:
-        raise corrupt(path, "a sidecar outside _delta_log/_sidecars is not supported")
-    return f"_delta_log/_sidecars/{path}"
+    # However it is spelled, a sidecar lies in the table's own directory for them.
+    name = unquote(str(body["path"])).rsplit("/", 1)[-1]
+    return f"_delta_log/_sidecars/{name}"
 
 
 def _open(path: str, data: bytes) -> pq.ParquetFile:
@@ -203,8 +202,7 @@ def _read_action(
     body = _read(file, [f"{name}.{column}" for column in wanted], path).column(name)
     paths = pc.struct_field(body, ["path"])
     rows = np.flatnonzero(one_chunk(paths.is_valid()).to_numpy(zero_copy_only=False))
-    if len(rows) < len(body):
-        body = body.take(pa.array(rows))
+    body = _take(body, rows)
     try:
         values = _partition_strings(body, names)
         table = conform(_without_maps(body), _skeleton(schema))
@@ -221,6 +219,13 @@ def _read_action(
         if table.column(column).null_count:
             raise corrupt(path, f"an {name} action has no {column}")
     return table, rows
+
+
+def _take(column: Any, rows: np.ndarray) -> Any:
+    """Rows of a column, without a copy where they follow each other, as they mostly do."""
+    if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
+        return column.slice(int(rows[0]), len(rows))
+    return column.take(pa.array(rows))
 
 
 def _skeleton(schema: pa.Schema) -> pa.Schema:
@@ -287,7 +292,7 @@ def _stats_strings(file: pq.ParquetFile, rows: np.ndarray, path: str, present: b
     if not present:
         return pa.nulls(len(rows), pa.string())
     column = one_chunk(pc.struct_field(_read(file, ["add.stats"], path).column("add"), ["stats"]))
-    return column if len(rows) == len(column) else column.take(pa.array(rows))
+    return _take(column, rows)
 
 
 class ParsedStats:
@@ -295,14 +300,14 @@ class ParsedStats:
 
     def __init__(self, file: pq.ParquetFile, rows: np.ndarray, path: str, strings: JsonStats | None) -> None:
         self._file = file
-        self._take = rows
+        self._rows = rows
         self._path = path
         self._strings = strings
         self._type = file.schema_arrow.field("add").type.field("stats_parsed").type
         self._leaves: dict[tuple[Path, str], RawStats] = {}
 
     def __len__(self) -> int:
-        return len(self._take)
+        return len(self._rows)
 
     def complete(self) -> bool:
         """Whether every file with statistics as a string has them parsed too, as the footer tells."""
@@ -362,7 +367,6 @@ class ParsedStats:
 
     def _stats(self, table: pa.Table) -> pa.Table:
         column = pc.struct_field(table.column("add"), ["stats_parsed"])
-        if len(self._take) < len(column):
-            column = column.take(pa.array(self._take))
+        column = _take(column, self._rows)
         names = [f.name for f in column.type]
         return pa.table([pc.struct_field(column, [i]) for i in range(len(names))], names=names)

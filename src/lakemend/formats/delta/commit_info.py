@@ -119,6 +119,7 @@ def commit_info(
     metrics: Mapping[str, int],
     partition_columns: tuple[str, ...],
     in_commit_timestamp: int | None,
+    only_adds_vectors: bool = False,
 ) -> dict[str, Any]:
     """The body of the action. With in-commit timestamps theirs is the commit's time."""
     operation = delta_operation(change)
@@ -146,6 +147,9 @@ def commit_info(
     own: dict[str, Any] = {"operation": change.operation}
     if change.read_predicate is not None:
         own["readPredicate"] = change.read_predicate
+    if only_adds_vectors:
+        # The protocol grew because rows were masked for the first time: that is nobody's conflict.
+        own["adds"] = "deletionVectors"
     return info | {OWN: own}
 
 

@@ -36,7 +36,7 @@ from lakemend.formats.delta.mapping import partition_names, to_metadata
 from lakemend.formats.delta.metadata import to_action
 from lakemend.formats.delta.partition_values import decode_path, encode_path, format_value
 from lakemend.formats.delta.properties import CHECK_PREFIX, is_on
-from lakemend.formats.delta.protocol import supports
+from lakemend.formats.delta.protocol import supports, upgraded
 from lakemend.formats.format import Change, Metadata, NewFile
 from lakemend.schema import find
 from lakemend.storage import open_store
@@ -115,6 +115,7 @@ def draft_commit(base: DeltaSnapshot | None, change: Change) -> Draft:
         metrics=_metrics(change, draft),
         partition_columns=action.partition_columns,
         in_commit_timestamp=timestamp,
+        only_adds_vectors=draft.protocol is not None and base is not None and change.metadata is None,
     )
     return draft
 
@@ -126,7 +127,8 @@ def _definition(base: DeltaSnapshot | None, change: Change) -> tuple[Metadata, M
             raise InvalidInputError(
                 "a table cannot be created without a schema", remedy="pass the metadata of the new table"
             )
-        return base.metadata, base.meta, base.protocol
+        needed = {"deletionVectors"} if change.masked and not supports(base.protocol, "deletionVectors") else set()
+        return base.metadata, base.meta, upgraded(base.protocol, needed) if needed else base.protocol
     metadata = change.metadata
     # Under a new id every file is replaced: nothing of the base's definition goes on.
     goes_on = base is not None and not change.replaces_table and metadata.id == base.meta.id
@@ -187,13 +189,11 @@ def _check_allowed(base: DeltaSnapshot | None, change: Change, metadata: Metadat
             property="delta.enableChangeDataFeed",
             feature="changeDataFeed",
         )
-    if change.masked and not (
-        supports(protocol, "deletionVectors") and is_on(metadata.properties, "delta.enableDeletionVectors")
-    ):
+    if change.masked and metadata.properties.get("delta.enableDeletionVectors", "").lower() == "false":
         raise UnsupportedFeatureError(
             f"rows of {base.store.url} cannot be masked",
-            cause="the table does not have deletion vectors (delta.enableDeletionVectors)",
-            remedy="set delta.enableDeletionVectors=true, or use copy-on-write",
+            cause="the table has delta.enableDeletionVectors=false",
+            remedy="set it to true, or use copy-on-write",
             feature="deletionVectors",
         )
 

@@ -82,8 +82,10 @@ def _requested_properties(asked: dict[str, Any], kept: dict[str, str]) -> dict[s
             continue
         name, text = (key, value) if kept.get(key) == value else checked(key, str(value))
         properties[name] = text
-    if properties.get("delta.enableDeletionVectors") is None:
-        properties["delta.enableDeletionVectors"] = "true"
+    if properties.get("delta.enableDeletionVectors") != "false":
+        # Rows are masked by default. The reader feature comes with the first mask: until then every engine reads the table.
+        for verb in ("update", "delete", "merge"):
+            properties.setdefault(f"write.{verb}.mode", "merge-on-read")
     return properties
 
 

@@ -336,10 +336,15 @@ def _lines(part: pa.Array) -> pa.Buffer:
     part = part.cast(pa.string())
     if part.null_count or pc.min(pc.binary_length(part)).as_py() == 0:
         part = pc.if_else(pc.equal(pc.binary_length(pc.fill_null(part, "")), 0), "{}", part)
-    if pc.any(pc.match_substring(part, "\n")).as_py():
-        part = pc.replace_substring(part, "\n", " ")
     if not pc.all(pc.starts_with(part, "{")).as_py():
         raise NotAnObject
+    joined = _join(part)
+    if np.count_nonzero(np.frombuffer(joined, np.uint8) == 10) >= len(part):
+        joined = _join(pc.replace_substring(part, "\n", " "))
+    return joined
+
+
+def _join(part: pa.Array) -> pa.Buffer:
     return pc.binary_join(pa.ListArray.from_arrays([0, len(part)], part), "\n")[0].as_buffer()
 
 

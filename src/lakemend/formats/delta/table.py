@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lakemend.errors import CorruptTableError, VersionNotFoundError
-from lakemend.formats.delta.changes import DeltaCommitted, commit_info, describe, read_change
+from lakemend.formats.delta.changes import commit_info, describe, read_change
 from lakemend.formats.delta.log import (
     LAST_CHECKPOINT,
     Listing,
@@ -136,24 +136,25 @@ class DeltaTable:
 
     def _own_time(self, version: int) -> int:
         path = commit_path(version)
-        return require_in_commit_timestamp(commit_info(version, path, self.store.get(path)), version)
+        (data,) = self._get([path])
+        return require_in_commit_timestamp(commit_info(version, path, data), version)
+
+    def _get(self, paths: Sequence[str]) -> Sequence[bytes]:
+        try:
+            return self.store.get_many(paths)
+        except FileNotFoundError as error:
+            raise corrupt(str(error), "it was there when the log was listed and is gone now") from error
 
     def changes_since(self, version: int) -> list[Committed]:
         base = self.at_version(version)
         entries = commits_after(self.store, version)
-        try:
-            datas = self.store.get_many([entry.path for entry in entries])
-        except FileNotFoundError as error:
-            raise corrupt(str(error), "the file does not exist") from error
+        datas = self._get([entry.path for entry in entries])
         changes: list[Committed] = []
         modified = base.modified
         for number, (entry, data) in enumerate(zip(entries, datas, strict=True), version + 1):
             modified = max(entry.modified, modified + 1)
-            changes.append(self._change(base, number, entry, data, modified))
+            changes.append(read_change(base, number, entry.path, data, modified))
         return changes
-
-    def _change(self, base: DeltaSnapshot, version: int, entry: Entry, data: bytes, modified: int) -> DeltaCommitted:
-        return read_change(base, version, entry.path, data, modified)
 
     def try_commit(self, base: Snapshot | None, change: Change) -> int:
         from lakemend.formats.delta.commit import try_commit
@@ -177,7 +178,7 @@ class DeltaTable:
         for start in range(0, len(versions), _HISTORY_BATCH):
             batch = versions[start : start + _HISTORY_BATCH]
             paths = [listing.commits[v].path for v in batch]
-            for version, path, data in zip(batch, paths, self.store.get_many(paths), strict=True):
+            for version, path, data in zip(batch, paths, self._get(paths), strict=True):
                 yield describe(version, timestamps[version], commit_info(version, path, data))
 
 
