@@ -12,6 +12,10 @@ from deltalake import DeltaTable
 
 from benchmarks.data import scratch
 from benchmarks.ratio import Figure, compare
+from lakemend.formats.delta.checkpoint_writer import state_of, write_checkpoint
+from lakemend.formats.delta.table import DeltaFormat
+from lakemend.formats.format import Table
+from lakemend.storage import open_store
 
 FILES = 100_000
 COMMITS = 100
@@ -75,16 +79,17 @@ def make(location: Path) -> None:
         (log / f"{version:020d}.json").write_text("\n".join(lines))
 
 
-def checkpoint(location: Path) -> None:
-    from lakemend.brain.tables import Tables
+def opened(location: Path | str) -> Table:
+    return DeltaFormat().open(open_store(str(location)))
 
-    Tables().open_path(str(location)).checkpoint()
+
+def checkpoint(location: Path) -> None:
+    table = opened(location)
+    write_checkpoint(table.store, state_of(table.latest()))
 
 
 def ours(location: Path | str) -> None:
-    from lakemend.brain.tables import Tables
-
-    snapshot = Tables().open_path(str(location)).latest()
+    snapshot = opened(location).latest()
     assert snapshot.files.num_rows == FILES
     for column in COLUMNS:
         assert snapshot.stats((column,)) is not None
@@ -95,6 +100,7 @@ def theirs(location: Path | str) -> None:
 
 
 def report_memory() -> None:
-    import resource
-
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+    """Peak resident memory in GiB. Not getrusage: its maximum survives exec, and would be the parent's."""
+    status = Path("/proc/self/status").read_text()
+    peak = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
+    print(int(peak) / 2**20)

@@ -2,76 +2,131 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-import lakemend
+# PySpark's own remark on the newest pandas, which the tour does not use.
+warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+
+from pyspark.sql import DataFrame, SparkSession  # noqa: E402
+
+import lakemend  # noqa: E402
+
+COLOUR = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+
+ORDERS = """
+    SELECT id,
+           date_add(DATE'2026-01-01', CAST(id % 4 AS INT)) AS day,
+           element_at(array('DE', 'FR', 'IT'), CAST(id % 3 + 1 AS INT)) AS country,
+           CAST(id * 0.5 AS DECIMAL(10, 2)) AS price
+    FROM range(10000)"""
 
 
 def title(text: str) -> None:
-    print(f"\n\033[1m── {text}\033[0m")
+    print(f"\n\033[1m── {text}\033[0m" if COLOUR else f"\n── {text}", flush=True)
+
+
+def code(text: str) -> None:
+    for line in text.strip("\n").splitlines():
+        print(f"\033[2m>>> {line}\033[0m" if COLOUR else f">>> {line}", flush=True)
+
+
+def show(frame: DataFrame) -> None:
+    print(frame._show_string().rstrip())
+
+
+@contextmanager
+def expected_failure(spark: SparkSession) -> Iterator[None]:
+    """Spark logs a stack trace for every task that fails; one that the tour provokes is no news."""
+    spark.sparkContext.setLogLevel("OFF")
+    try:
+        yield
+    finally:
+        spark.sparkContext.setLogLevel("WARN")
 
 
 def main(warehouse: str) -> None:
-    title("A Spark session with a lake catalog in it")
-    print(f">>> spark = lakemend.session(warehouse={warehouse!r})")
-    spark = lakemend.session(warehouse=warehouse, master="local[2]", conf={"spark.sql.shuffle.partitions": "2", "spark.log.level": "OFF"})
-    print(f"Spark {spark.version}, catalog `lake`, no Delta or Iceberg jar")
+    started = time.monotonic()
+    title("A Spark session with a catalog for Delta tables in it")
+    code("spark = lakemend.session(warehouse=…)")
+    conf = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false"}
+    spark = lakemend.session(warehouse=warehouse, master="local[2]", conf=conf)
+    print(f"Spark {spark.version}, catalog `lake`; no Delta or Iceberg jar on the class path")
 
+    create_and_fill(spark)
+    orders = lakemend.table(spark, "shop.orders")
+    replace_a_partition(spark, orders)
+    break_the_check(spark, orders)
+    travel(orders)
+    count_without_reading(spark)
+    location = str(Path(warehouse) / "shop" / "orders")
+    other_engines(location)
+    change_the_schema(spark)
+    tell_the_history(orders)
+    spark.stop()
+    print(f"\n{time.monotonic() - started:.0f} seconds in all. README.md goes on from here.")
+
+
+def create_and_fill(spark: SparkSession) -> None:
     title("Create a table and fill it")
     spark.sql("CREATE NAMESPACE lake.shop")
-    spark.sql("""
-        CREATE TABLE lake.shop.orders (
-            id BIGINT NOT NULL, day DATE, country STRING, price DECIMAL(10, 2),
-            CONSTRAINT paid CHECK (price >= 0))
-        PARTITIONED BY (day)""")
-    orders = lakemend.table(spark, "shop.orders")
-    print(orders.append(spark.sql("""
-        SELECT id, date_add(DATE'2026-01-01', CAST(id % 4 AS INT)) AS day,
-               element_at(array('DE', 'FR', 'IT'), CAST(id % 3 + 1 AS INT)) AS country,
-               CAST(id * 0.5 AS DECIMAL(10, 2)) AS price
-        FROM range(10000)""")))
-    spark.sql("""
-        SELECT day, count(*) AS orders, sum(price) AS turnover
-        FROM lake.shop.orders GROUP BY day ORDER BY day""").show()
+    statement = """
+CREATE TABLE lake.shop.orders (
+    id BIGINT NOT NULL, day DATE, country STRING, price DECIMAL(10, 2),
+    CONSTRAINT paid CHECK (price >= 0))
+PARTITIONED BY (day)"""
+    print(statement.strip())
+    spark.sql(statement)
+    code("orders = lakemend.table(spark, 'shop.orders')\nprint(orders.append(new_orders))")
+    print(lakemend.table(spark, "shop.orders").append(spark.sql(ORDERS)))
+    query = "SELECT day, count(*) AS orders, sum(price) AS turnover FROM lake.shop.orders GROUP BY day ORDER BY day"
+    code(f"spark.sql('{query}').show()")
+    show(spark.sql(query))
 
-    title("Replace just the partitions that arrive again")
+
+def replace_a_partition(spark: SparkSession, orders: lakemend.Table) -> None:
+    title("The 4th of January arrives again: replace just that partition")
     late = spark.sql("""
         SELECT id, DATE'2026-01-04' AS day, 'PT' AS country, CAST(1 AS DECIMAL(10, 2)) AS price FROM range(3)""")
+    code("print(orders.overwrite_partitions(late_orders))")
     print(orders.overwrite_partitions(late))
 
-    title("A row that breaks the CHECK changes nothing")
-    try:
-        orders.append(spark.sql("SELECT 1L AS id, DATE'2026-01-01' AS day, 'DE' AS country, CAST(-1 AS DECIMAL(10,2)) AS price"))
-    except Exception as error:
-        print(f"{type(error).__name__}: {str(error).splitlines()[0][:140]}")
-    print(f"still version {orders.version}, {orders.to_df().count():,} rows")
 
+def break_the_check(spark: SparkSession, orders: lakemend.Table) -> None:
+    title("A row that breaks the CHECK: a typed error, and nothing is written")
+    bad = "SELECT 1L AS id, DATE'2026-01-01' AS day, 'DE' AS country, CAST(-1 AS DECIMAL(10, 2)) AS price"
+    code("orders.append(order_with_price_minus_one)")
+    with expected_failure(spark):
+        try:
+            orders.append(spark.sql(bad))
+        except lakemend.ConstraintViolationError as error:
+            print(f"{type(error).__name__}: {error.problem}\n  {error.cause}\n  {error.remedy}")
+    print(f"still version {orders.version} with {orders.to_df().count():,} rows")
+
+
+def travel(orders: lakemend.Table) -> None:
     title("Travel back")
     for version in (1, orders.version):
-        print(f"version {version}: {orders.as_of(version=version).to_df().count():,} rows")
+        code(f"orders.as_of(version={version}).to_df().count()")
+        print(f"{orders.as_of(version=version).to_df().count():,}")
 
-    title("count, min and max come from statistics: no data file is read")
-    spark.sql("SELECT count(*), min(id), max(id) FROM lake.shop.orders").show()
 
-    title("The same files in other engines")
-    location = Path(warehouse) / "shop" / "orders"
-    other_engines(str(location))
-
-    title("Change the schema; no file is rewritten")
-    spark.sql("ALTER TABLE lake.shop.orders ADD COLUMN note STRING")
-    spark.sql("ALTER TABLE lake.shop.orders RENAME COLUMN country TO land")
-    spark.table("lake.shop.orders").where("id = 8").show()
-
-    title("What happened to the table")
-    for entry in orders.history():
-        rows = entry["metrics"].get("numOutputRows")
-        print(f"  {entry['version']}  {entry['operation']:<16} {f'{rows} rows written' if rows else ''}")
-
-    spark.stop()
+def count_without_reading(spark: SparkSession) -> None:
+    title("count, min and max come from the log's statistics: no data file is opened")
+    query = "SELECT count(*), min(id), max(id) FROM lake.shop.orders"
+    code(f"spark.sql('{query}').show()")
+    frame = spark.sql(query)
+    show(frame)
 
 
 def other_engines(location: str) -> None:
+    title("The same files in other engines")
     try:
         import duckdb
         import polars
@@ -80,9 +135,28 @@ def other_engines(location: str) -> None:
         print(f"(skipped: {missing.name} is not installed)")
         return
     frame = polars.scan_delta(location).group_by("country").agg(polars.len().alias("orders")).sort("country").collect()
-    print("Polars: ", frame.rows())
-    arrow = DeltaTable(location).to_pyarrow_dataset()
-    print("DuckDB: ", duckdb.sql("SELECT country, count(*) FROM arrow GROUP BY country ORDER BY country").fetchall())
+    print("Polars:", frame.rows())
+    arrow = DeltaTable(location).to_pyarrow_dataset()  # noqa: F841  (DuckDB finds it by its name)
+    print("DuckDB:", duckdb.sql("SELECT country, count(*) FROM arrow GROUP BY country ORDER BY country").fetchall())
+
+
+def change_the_schema(spark: SparkSession) -> None:
+    title("Change the schema: only the log changes, no data file is rewritten")
+    for statement in (
+        "ALTER TABLE lake.shop.orders ADD COLUMN note STRING",
+        "ALTER TABLE lake.shop.orders RENAME COLUMN country TO land",
+    ):
+        print(statement)
+        spark.sql(statement)
+    code("spark.table('lake.shop.orders').where('id = 8').show()")
+    show(spark.table("lake.shop.orders").where("id = 8"))
+
+
+def tell_the_history(orders: lakemend.Table) -> None:
+    title("What happened to the table (`lakemend history PATH` tells the same without Spark)")
+    for entry in orders.history():
+        rows = entry["metrics"].get("numOutputRows")
+        print(f"  {entry['version']}  {entry['operation']:<16}{f' {rows} rows written' if rows else ''}".rstrip())
 
 
 if __name__ == "__main__":

@@ -225,7 +225,7 @@ class Table:
             writer = writer.tableProperty(key, value)
         columns = _columns(partition_by)
         if columns:
-            writer = writer.partitionedBy(*[F.col(_quote(c)) for c in columns])
+            writer = writer.partitionedBy(*[F.col(_quote_for_partitioning(c)) for c in columns])
         return writer
 
     def _create(
@@ -278,6 +278,11 @@ def _is_path(where: str) -> bool:
 
 def _quote(part: str) -> str:
     return part if part.isidentifier() and part.isascii() else "`" + part.replace("`", "``") + "`"
+
+
+def _quote_for_partitioning(column: str) -> str:
+    # Spark turns the column back into text, quoted if it has a dot and bare otherwise, and parses that again.
+    return _quote(column) if "." in column else _quote(_quote(column))
 
 
 def _columns(names: str | Sequence[str]) -> list[str]:

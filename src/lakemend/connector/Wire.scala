@@ -83,6 +83,9 @@ object Wire {
 
   def dataType(t: DataType): JsonNode = Bridge.mapper.readTree(t.json)
 
+  /** A predicate no row satisfies. */
+  def never: ObjectNode = nodes.objectNode().put("op", "ALWAYS_FALSE").set("args", nodes.arrayNode())
+
   private def unknown: ObjectNode = nodes.objectNode().put("op", "UNKNOWN")
 
   private def literal(l: Literal[_]): ObjectNode =

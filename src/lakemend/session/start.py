@@ -24,6 +24,7 @@ from lakemend.brain.service import Brain
 from lakemend.connector import build
 from lakemend.errors import InvalidInputError, SessionError
 from lakemend.session import hadoop, settings, typed
+from lakemend.session.quiet import quiet_start
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ def session(
             return _join(running, jar, catalog, warehouse)
         place = warehouse or wanted.get(f"spark.sql.catalog.{catalog}.warehouse") or settings.DEFAULT_WAREHOUSE
         wanted.update(settings.catalog_settings(catalog, storage.for_spark(os.fspath(place))))
-        jvm = _ensure_jvm(wanted, jar, fetched)
+        jvm = _ensure_jvm(wanted, jar, fetched, spark_home.jars.parent)
         _load_on_driver(jvm, jar)
         inherited = dict(SparkConf().getAll())
         options: dict[str, Any] = dict(
@@ -170,7 +171,7 @@ def _refuse_late_packages(packages: list[str]) -> None:
         )
 
 
-def _ensure_jvm(conf: Mapping[str, str], jar: Path, packages: list[str]) -> Any:
+def _ensure_jvm(conf: Mapping[str, str], jar: Path, packages: list[str], spark_home: Path) -> Any:
     """The driver's JVM: the one that runs (spark-submit, an earlier session), else a new one on the Java found."""
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         SparkContext._ensure_initialized()
@@ -180,7 +181,7 @@ def _ensure_jvm(conf: Mapping[str, str], jar: Path, packages: list[str]) -> Any:
     launch.set("spark.jars", settings.joined(conf.get("spark.jars"), [jar.as_uri()]))
     if packages:
         launch.set("spark.jars.packages", settings.joined(conf.get("spark.jars.packages"), packages))
-    with java.chosen_for_spark() as chosen:
+    with java.chosen_for_spark() as chosen, quiet_start(conf, spark_home):
         try:
             SparkContext._ensure_initialized(conf=launch)
         except PySparkRuntimeError as error:

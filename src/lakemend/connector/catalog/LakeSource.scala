@@ -13,7 +13,7 @@ import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.connector.read.ScanBuilder
 import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.sources.{BaseRelation, CreatableRelationProvider, DataSourceRegister}
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
@@ -32,6 +32,9 @@ class LakeSource extends TableProvider with CreatableRelationProvider with DataS
 
   override def getTable(schema: StructType, partitioning: Array[Transform], options: JMap[String, String]): Table =
     new PathTable(schema, new CaseInsensitiveStringMap(options))
+
+  /** The format says which types it keeps, and refuses the others by name. */
+  override def supportsDataType(dataType: DataType): Boolean = true
 
   override def createRelation(context: SQLContext, mode: SaveMode, options: Map[String, String], data: DataFrame): BaseRelation = {
     PathWrite(mode, new CaseInsensitiveStringMap(options.asJava), data).run()
@@ -147,7 +150,8 @@ case class PathWrite(mode: SaveMode, options: CaseInsensitiveStringMap, data: Da
   private def creating(writer: DataFrameWriterV2[Row]): CreateTableWriter[Row] = {
     val properties = options.asCaseSensitiveMap.asScala.filter { case (k, _) => k.startsWith("delta.") || k.startsWith("write.") }
     val plain = properties.foldLeft(writer.using("delta")) { case (w, (k, v)) => w.tableProperty(k, v) }
-    val columns = partitionColumns.map(c => functions.col(s"`${quote(c)}`"))
+    // Spark turns such a column back into text, quoted if it has a dot and bare otherwise, and parses that again.
+    val columns = partitionColumns.map(c => functions.col(quoted(if (c.contains(".")) c else quoted(c))))
     if (columns.isEmpty) plain else plain.partitionedBy(columns.head, columns.tail: _*)
   }
 
@@ -158,6 +162,8 @@ case class PathWrite(mode: SaveMode, options: CaseInsensitiveStringMap, data: Da
         s"partitionBy says (${partitionColumns.mkString(", ")}), the table is partitioned by (${actual.mkString(", ")})",
         "leave partitionBy out, or replace the table with mode(\"overwrite\").option(\"overwriteSchema\", true)")
   }
+
+  private def quoted(name: String): String = s"`${quote(name)}`"
 
   private def quote(name: String): String = name.replace("`", "``")
 }

@@ -1,25 +1,30 @@
 package lakemend.catalog
 
-import java.util.{EnumSet, Map => JMap, Set => JSet}
+import java.util.{EnumSet, Map => JMap, Set => JSet, UUID}
 
 import scala.jdk.CollectionConverters._
 
+import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
-import lakemend.Bridge
+import lakemend.{Bridge, Wire}
 import lakemend.read.LakeScanBuilder
+import lakemend.rows.RowOperation
 import lakemend.write.LakeWriteBuilder
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.TableCapability._
 import org.apache.spark.sql.connector.catalog.constraints.Constraint
 import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read.ScanBuilder
-import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
+import org.apache.spark.sql.connector.write.{LogicalWriteInfo, RowLevelOperationBuilder, RowLevelOperationInfo, WriteBuilder}
+import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.types.{DataType, DataTypes, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** One version of a table, as Spark sees it. Reads and writes are pinned to that version. */
 class LakeTable(val meta: TableMeta)
-    extends Table with SupportsRead with SupportsWrite with SupportsMetadataColumns with SupportsSchemaEvolution {
+    extends Table with SupportsRead with SupportsWrite with SupportsMetadataColumns with SupportsSchemaEvolution
+    with SupportsRowLevelOperations with SupportsDeleteV2 {
   override def name: String = meta.name
   override def id: String = meta.tableId
   override def version: String = meta.version.orNull
@@ -48,6 +53,22 @@ class LakeTable(val meta: TableMeta)
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = new LakeScanBuilder(meta, options)
 
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = new LakeWriteBuilder(meta, info, send)
+
+  override def newRowLevelOperationBuilder(info: RowLevelOperationInfo): RowLevelOperationBuilder = () => RowOperation.of(meta, info)
+
+  /** Whether the predicates hold for all rows of some files and for none of the others: then no row needs to be read. */
+  override def canDeleteWhere(predicates: Array[Predicate]): Boolean = {
+    val request = meta.request()
+    request.set[JsonNode]("predicates", Wire.predicates(predicates))
+    Bridge.call("deletable", request).path("deletable").asBoolean
+  }
+
+  override def deleteWhere(predicates: Array[Predicate]): Unit = {
+    val request = meta.request().put("operation", "delete_where").put("command", "DELETE")
+    request.set[JsonNode]("predicates", Wire.predicates(predicates))
+    request.set[JsonNode]("read_predicates", Wire.predicates(predicates))
+    Bridge.call("commit", request.put("token", UUID.randomUUID.toString).put("request", SparkBridge.requestId.orNull))
+  }
 
   /** What a finished write does with its commit request: here it is sent to the brain at once. */
   protected def send(commit: ObjectNode): Unit = Bridge.call("commit", commit)

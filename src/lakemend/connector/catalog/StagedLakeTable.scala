@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.Bridge
 import org.apache.spark.sql.connector.catalog.StagedTable
+import org.apache.spark.sql.connector.metric.CustomTaskMetric
 import org.apache.spark.sql.lakemend.SparkBridge
 
 /**
@@ -27,6 +28,8 @@ class StagedLakeTable(mode: String, meta: TableMeta) extends LakeTable(meta) wit
         throw e
     }
   }
+
+  override def reportDriverMetrics: Array[CustomTaskMetric] = Array.empty
 
   override def abortStagedChanges(): Unit = written.foreach(discard)
 

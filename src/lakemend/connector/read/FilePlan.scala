@@ -30,14 +30,14 @@ case class ScanRequest(
       val columns = request.putArray("stats_columns")
       statsColumns.foreach { path => val names = columns.addArray(); path.foreach(names.add) }
     }
-    FilePlan.of(Bridge.call("plan", request), meta).filter(predicates ++ claimed)
+    FilePlan.of(Bridge.call("plan", request), meta).filter(predicates ++ claimed, meta.schema)
   }
 }
 
 /** The files a scan reads; `stats` lie beside `files`, one node (an array per statistics column, or null) per file. */
 class FilePlan(val totalFiles: Long, val files: IndexedSeq[DataFile], val stats: IndexedSeq[JsonNode]) {
-  def filter(predicates: Seq[Predicate]): FilePlan = {
-    val tests = predicates.flatMap(FilePruning.test)
+  def filter(predicates: Seq[Predicate], schema: StructType): FilePlan = {
+    val tests = predicates.flatMap(FilePruning.test(_, schema))
     if (tests.isEmpty) this
     else {
       val kept = files.indices.filter(i => tests.forall(_(files(i))))
@@ -73,10 +73,10 @@ object FilePlan {
 
 /** Predicates that say something about a whole file without asking the brain. */
 object FilePruning {
-  /** None: the predicate says nothing here. */
-  def test(predicate: Predicate): Option[DataFile => Boolean] = predicate match {
+  /** None: the predicate says nothing here. `_file` is a file's path only where the table has no column of that name. */
+  def test(predicate: Predicate, schema: StructType): Option[DataFile => Boolean] = predicate match {
     case p: PartitionPredicate => Some(file => p.eval(file.partitionRow))
-    case p if p.name == "IN" || p.name == "=" => p.children.toSeq match {
+    case p if (p.name == "IN" || p.name == "=") && !schema.fieldNames.contains(MetadataColumns.File) => p.children.toSeq match {
       case FileColumn() +: values if values.forall(_.isInstanceOf[Literal[_]]) =>
         val paths = values.collect { case l: Literal[_] if l.value != null => l.value.toString }.toSet
         Some(file => paths.contains(file.path))

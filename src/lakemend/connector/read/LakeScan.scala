@@ -32,7 +32,7 @@ class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int]
 
   /** The files left after all filters known so far. */
   def plan: FilePlan = {
-    val kept = if (runtime.isEmpty) planned else planned.filter(runtime)
+    val kept = if (runtime.isEmpty) planned else planned.filter(runtime, meta.schema)
     limit.fold(kept)(kept.limited)
   }
 
@@ -70,7 +70,7 @@ class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int]
   override def supportsIterativePushdown: Boolean = true
 
   override def filter(predicates: Array[Predicate]): Unit =
-    runtime = runtime ++ predicates.filter(FilePruning.test(_).isDefined)
+    runtime = runtime ++ predicates.filter(FilePruning.test(_, meta.schema).isDefined)
 
   override def planInputPartitions: Array[InputPartition] =
     FilePacking.pack(SparkSession.active, plan.files, splitting = !wholeFiles)

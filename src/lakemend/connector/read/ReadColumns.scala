@@ -1,6 +1,7 @@
 package lakemend.read
 
 import lakemend.catalog.{MetadataColumns, TableMeta}
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -18,8 +19,8 @@ case object FilePath extends Constant {
   override def of(file: DataFile): Any = UTF8String.fromString(file.path)
 }
 
-case object PartitionValues extends Constant {
-  override def of(file: DataFile): Any = file.partitionRow
+final case class PartitionValues(indices: Array[Int]) extends Constant {
+  override def of(file: DataFile): Any = new GenericInternalRow(indices.map(file.partition))
 }
 
 /** How rows come out of the Parquet reader: data columns, then the position if it is read, then the constants.
@@ -44,12 +45,16 @@ class ReadColumns(meta: TableMeta, requested: StructType, withMasks: Boolean) {
       case Some(i) => Stored(PhysicalType.field(f, meta.schema(i), meta.physical(i), meta.byId))
       case None => f.name match {
         case MetadataColumns.File => Same(f, FilePath)
-        case MetadataColumns.Partition => Same(f, PartitionValues)
+        case MetadataColumns.Partition => Same(f, PartitionValues(partitionFields(f.dataType)))
         case MetadataColumns.Position => Position
         case other => throw new IllegalArgumentException(s"table ${meta.name} has no column $other")
       }
     }
   }
+
+  /** Spark may ask for a part of `_partition` only. */
+  private def partitionFields(requested: DataType): Array[Int] =
+    requested.asInstanceOf[StructType].fieldNames.map(name => meta.partitioning.indexWhere(_.name == name))
 
   private val stored = sources.collect { case Stored(field) => field }
   private val same = sources.collect { case s: Same => s }

@@ -6,7 +6,6 @@ import org.apache.spark.sql.connector.distributions.{Distribution, Distributions
 import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference, SortDirection, SortOrder}
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.write._
-import org.apache.spark.sql.lakemend.TaskReports
 
 /**
  * How rows are to arrive at the tasks. Unpartitioned tables take them as they come. Rows of partitioned tables are
@@ -63,19 +62,16 @@ object LakeWrite {
 
 /** The driver's side of the tasks: hands out writers, and turns what they report into the one commit. */
 class LakeBatchWrite(job: WriteJob, mode: WriteMode, openFiles: Int) extends BatchWrite {
-  private lazy val reports = new TaskReports(job.token)
   private var committed: Seq[WrittenFile] = Nil
 
   override def createBatchWriterFactory(info: PhysicalWriteInfo): DataWriterFactory = {
-    val factory = new LakeWriterFactory(job.layout, openFiles, job.token)
-    reports
-    factory
+    job.listen()
+    new LakeWriterFactory(job.layout, openFiles, job.token)
   }
 
   override def commit(messages: Array[WriterCommitMessage]): Unit = commit(messages, null)
 
   override def commit(messages: Array[WriterCommitMessage], summary: WriteSummary): Unit = {
-    reports.end()
     val files = FileMessage.files(messages)
     val request = job.commitRequest(mode.operation, files, summary)
     mode match {
@@ -86,9 +82,7 @@ class LakeBatchWrite(job: WriteJob, mode: WriteMode, openFiles: Int) extends Bat
     committed = files
   }
 
-  /** Tasks that finished too late to be in `messages` have reported their files, or will be refused and delete them. */
-  override def abort(messages: Array[WriterCommitMessage]): Unit =
-    job.abort((reports.end() ++ FileMessage.files(messages).map(_.path)).distinct)
+  override def abort(messages: Array[WriterCommitMessage]): Unit = job.abort(FileMessage.files(messages))
 
   def metrics: Array[CustomTaskMetric] = WriteMetrics.of(committed)
 

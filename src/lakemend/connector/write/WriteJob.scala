@@ -9,7 +9,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.{Bridge, Wire}
 import lakemend.catalog.TableMeta
 import org.apache.spark.sql.connector.write._
-import org.apache.spark.sql.lakemend.SparkBridge
+import org.apache.spark.sql.lakemend.{SparkBridge, TaskReports}
 import org.slf4j.LoggerFactory
 
 /**
@@ -25,6 +25,11 @@ class WriteJob(val meta: TableMeta, val info: LogicalWriteInfo, send: ObjectNode
   private val requestId: Option[String] = SparkBridge.requestId
 
   lazy val layout: FileLayout = FileLayout.of(meta, info)
+
+  private lazy val reports = new TaskReports(token)
+
+  /** To be called before tasks start: they name their files to the driver before they count as done. */
+  def listen(): Unit = reports
 
   def option(key: String): Option[String] = Option(info.options.get(key)).orElse(meta.properties.get(key))
 
@@ -45,16 +50,20 @@ class WriteJob(val meta: TableMeta, val info: LogicalWriteInfo, send: ObjectNode
   }
 
   def commit(request: ObjectNode): Unit = {
+    reports.end()
     val operation = request.get("operation").asText
     log.info(s"committing $operation to ${meta.name}: ${request.get("added").size} files, token $token")
     send(request)
   }
 
-  /** Spark aborts after a failed commit too: only the brain can prove that nothing landed, so only it deletes. */
-  def abort(files: Seq[String]): Unit = {
+  /**
+   * Deletes the files of finished tasks; those that finished too late to be in `files` have reported them, or will be
+   * refused and delete them. Spark aborts after a failed commit too: only the brain can prove that nothing landed.
+   */
+  def abort(files: Seq[WrittenFile]): Unit = {
     val request = meta.request().put("token", token)
     val paths = request.putArray("files")
-    files.foreach(paths.add)
+    (reports.end() ++ files.map(_.path)).distinct.foreach(paths.add)
     // The error that led here is the one to report.
     try Bridge.call("abort", request)
     catch {

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from lakemend.errors import InvalidInputError
@@ -263,7 +264,15 @@ def write_settings(metadata: Metadata) -> dict[str, Any]:
         "stats_columns": [list(path) for path in indexed_columns(metadata)],
         "writer_options": {key: str(parse_bytes(value)) for key, value in options.items() if value},
         "isolation": _isolation(properties.get("delta.isolationLevel", "")),
+        "modes": {verb: _mode(properties, verb) for verb in ("update", "delete", "merge")},
     }
+
+
+def _mode(properties: Mapping[str, str], verb: str) -> str:
+    """How a verb changes rows. Tables of other writers are masked only if they ask for deletion vectors."""
+    vectors = properties.get("delta.enableDeletionVectors", "").lower()
+    chosen = properties.get(f"write.{verb}.mode") or ("merge-on-read" if vectors == "true" else "copy-on-write")
+    return "copy-on-write" if vectors == "false" else chosen
 
 
 def _isolation(level: str) -> str:

@@ -139,8 +139,7 @@ class DeltaSnapshot:
         found = {"read", "versions", "constraints"}
         if not unsupported_writer_features(self.protocol, self.meta.schema) and self.protocol.min_writer <= 7:
             found.add("write")
-        on = self.meta.configuration.get("delta.enableDeletionVectors", "").lower() == "true"
-        if on and supports(self.protocol, "deletionVectors"):
+        if self.meta.configuration.get("delta.enableDeletionVectors", "").lower() != "false":
             found.add("masks")
         return frozenset(found)
 

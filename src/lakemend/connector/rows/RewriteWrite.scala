@@ -1,0 +1,58 @@
+package lakemend.rows
+
+import lakemend.write._
+import org.apache.spark.sql.connector.distributions.{Distribution, Distributions}
+import org.apache.spark.sql.connector.expressions.{Expressions, SortDirection, SortOrder}
+import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
+import org.apache.spark.sql.connector.write._
+
+/**
+ * The new files of a copy-on-write statement. Rows come in the order of the scan, file by file, so they are not shuffled
+ * again: sorted by partition within a task, each task has one file open at a time.
+ */
+class RewriteWrite(job: WriteJob, operation: RewriteFiles) extends Write with RequiresDistributionAndOrdering {
+  private val batch = new RewriteBatch(job, operation)
+
+  override def description: String = s"lakemend ${job.meta.name} ${operation.command} copy-on-write"
+
+  override def requiredDistribution: Distribution = Distributions.unspecified()
+
+  override def requiredOrdering: Array[SortOrder] =
+    job.meta.partitioning.map(p => Expressions.sort(p.toSpark.references.head, SortDirection.ASCENDING)).toArray
+
+  override def toBatch: BatchWrite = batch
+
+  override def supportedCustomMetrics: Array[CustomMetric] = WriteMetrics.all
+
+  override def reportDriverMetrics: Array[CustomTaskMetric] = batch.metrics
+}
+
+class RewriteBatch(job: WriteJob, operation: RewriteFiles) extends BatchWrite {
+  private var committed: Seq[WrittenFile] = Nil
+
+  override def createBatchWriterFactory(info: PhysicalWriteInfo): DataWriterFactory = {
+    job.listen()
+    new LakeWriterFactory(job.layout, job.layout.sortedOpenFiles, job.token)
+  }
+
+  override def commit(messages: Array[WriterCommitMessage]): Unit = commit(messages, null)
+
+  override def commit(messages: Array[WriterCommitMessage], summary: WriteSummary): Unit = {
+    val files = FileMessage.files(messages)
+    if (RowCommit.changedNothing(summary)) {
+      // Files were read in which nothing matched; their copies are of no use.
+      job.abort(files)
+      job.commit(RowCommit.request(job, operation, "rewrite", Nil, summary))
+    } else {
+      val request = RowCommit.request(job, operation, "rewrite", files, summary)
+      val removed = request.putArray("removed")
+      operation.scan.foreach(_.plan.files.foreach(file => removed.add(file.path)))
+      job.commit(request)
+      committed = files
+    }
+  }
+
+  override def abort(messages: Array[WriterCommitMessage]): Unit = job.abort(FileMessage.files(messages))
+
+  def metrics: Array[CustomTaskMetric] = WriteMetrics.of(committed)
+}

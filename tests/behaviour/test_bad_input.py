@@ -1,0 +1,703 @@
+"""Bad input through every door: one typed error with problem, cause and remedy, and nothing is written.
+
+The doors are the Python API, `spark.sql` and `spark.read`/`df.write`. What Spark's own parser or analyzer refuses
+before a table is involved (a column named twice, say) stays Spark's error.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+import lakemend
+from lakemend.errors import (
+    ConstraintViolationError,
+    CorruptTableError,
+    InvalidInputError,
+    LakemendError,
+    NotATableError,
+    SchemaMismatchError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+
+Door = Callable[..., Any]
+
+
+def _columns(names: tuple[str, ...]) -> str:
+    return ", ".join("`" + name.replace("`", "``") + "`" for name in names)
+
+
+def _sql_insert(spark: SparkSession, rows: DataFrame, location: str) -> None:
+    rows.createOrReplaceTempView("bad_input")
+    spark.sql(f"INSERT INTO delta.`{location}` BY NAME SELECT * FROM bad_input")
+
+
+def _sql_create(spark: SparkSession, rows: DataFrame, location: str, *partition_by: str) -> None:
+    rows.createOrReplaceTempView("bad_input")
+    partitioned = f"PARTITIONED BY ({_columns(partition_by)})" if partition_by else ""
+    spark.sql(f"CREATE TABLE delta.`{location}` {partitioned} AS SELECT * FROM bad_input")
+
+
+READS: dict[str, Door] = {
+    "api": lambda spark, location: lakemend.table(spark, location).to_df().collect(),
+    "sql": lambda spark, location: spark.sql(f"SELECT * FROM delta.`{location}`").collect(),
+    "dataframe": lambda spark, location: spark.read.format("delta").load(location).collect(),
+}
+APPENDS: dict[str, Door] = {
+    "api": lambda spark, rows, location: lakemend.table(spark, location).append(rows),
+    "sql": _sql_insert,
+    "dataframe": lambda spark, rows, location: rows.write.format("delta").mode("append").save(location),
+}
+CREATES: dict[str, Door] = {
+    "api": lambda spark, rows, location, *by: lakemend.table(spark, location).append(rows, partition_by=by),
+    "sql": _sql_create,
+    "dataframe": lambda spark, rows, location, *by: rows.write.format("delta").partitionBy(*by).save(location),
+}
+
+
+@pytest.fixture(params=READS)
+def read(request: pytest.FixtureRequest) -> Door:
+    return READS[request.param]
+
+
+@pytest.fixture(params=APPENDS)
+def append(request: pytest.FixtureRequest) -> Door:
+    return APPENDS[request.param]
+
+
+@pytest.fixture(params=CREATES)
+def create(request: pytest.FixtureRequest) -> Door:
+    return CREATES[request.param]
+
+
+def listing(location: str) -> list[tuple[str, int]]:
+    """Every file below a place, with its size."""
+    return sorted((str(p.relative_to(location)), p.stat().st_size) for p in Path(location).rglob("*") if p.is_file())
+
+
+def assert_full(error: LakemendError, *mentioned: str) -> None:
+    """Problem, cause and remedy are all told, with the values that matter."""
+    assert error.problem and error.cause and error.remedy, error
+    for text in mentioned:
+        assert text in str(error), f"{text!r} is not in: {error}"
+
+
+def made(spark: SparkSession, location: str, versions: int = 1) -> str:
+    """A table of some versions, five rows in each."""
+    for version in range(versions):
+        rows = spark.range(version * 5, version * 5 + 5).selectExpr("id", "concat('v', id) AS s")
+        rows.coalesce(1).write.format("delta").mode("append").save(location)
+    return location
+
+
+def commit_file(location: str, version: int) -> Path:
+    return Path(location, "_delta_log", f"{version:020d}.json")
+
+
+def data_file(location: str) -> Path:
+    return next(Path(location).glob("*.parquet"))
+
+
+def edit_log(location: str, version: int, change: Callable[[dict[str, Any]], None]) -> None:
+    """Rewrites the actions of a commit."""
+    actions = [json.loads(line) for line in commit_file(location, version).read_text().splitlines()]
+    for action in actions:
+        change(action)
+    commit_file(location, version).write_text("".join(json.dumps(a) + "\n" for a in actions))
+
+
+# ---- what is not there, or is something else
+
+
+def test_a_missing_path(spark: SparkSession, location: str, read: Door) -> None:
+    with pytest.raises(TableNotFoundError) as caught:
+        read(spark, location)
+    assert_full(caught.value, location)
+    assert not os.path.exists(location)
+
+
+def test_a_directory_that_is_no_table(spark: SparkSession, location: str, read: Door, create: Door) -> None:
+    os.makedirs(location)
+    Path(location, "notes.txt").write_text("mine")
+    before = listing(location)
+    with pytest.raises(NotATableError) as caught:
+        read(spark, location)
+    assert_full(caught.value, location)
+    with pytest.raises(NotATableError) as caught:
+        create(spark, spark.range(3), location)
+    assert_full(caught.value, location)
+    assert listing(location) == before
+
+
+def test_a_file_in_place_of_the_directory(spark: SparkSession, location: str, read: Door, create: Door) -> None:
+    Path(location).write_text("a file")
+    with pytest.raises(NotATableError) as caught:
+        read(spark, location)
+    assert_full(caught.value, location)
+    with pytest.raises(LakemendError):
+        create(spark, spark.range(3), location)
+    assert Path(location).read_text() == "a file"
+
+
+def test_a_path_below_a_file(spark: SparkSession, tmp_path: Path, create: Door) -> None:
+    (tmp_path / "file").write_text("a file")
+    with pytest.raises(LakemendError):
+        create(spark, spark.range(3), str(tmp_path / "file" / "table"))
+    assert (tmp_path / "file").read_text() == "a file"
+
+
+def test_a_table_is_not_made_twice(spark: SparkSession, location: str) -> None:
+    made(spark, location)
+    before = listing(location)
+    for door in ("sql", "dataframe"):
+        with pytest.raises((TableExistsError, AnalysisException)):
+            CREATES[door](spark, spark.range(3), location)
+    assert listing(location) == before
+
+
+# ---- logs
+
+
+def test_a_log_without_a_readable_beginning(spark: SparkSession, location: str, read: Door, append: Door) -> None:
+    made(spark, location, 2)
+    commit_file(location, 0).unlink()
+    before = listing(location)
+    with pytest.raises(CorruptTableError) as caught:
+        read(spark, location)
+    assert_full(caught.value, location)
+    with pytest.raises(CorruptTableError):
+        append(spark, spark.sql("SELECT 1L AS id, 'x' AS s"), location)
+    assert listing(location) == before
+
+
+def test_a_gap_in_the_log(spark: SparkSession, location: str, read: Door, append: Door) -> None:
+    made(spark, location, 4)
+    commit_file(location, 2).unlink()
+    before = listing(location)
+    with pytest.raises(CorruptTableError) as caught:
+        read(spark, location)
+    assert_full(caught.value, "2")
+    with pytest.raises(CorruptTableError):
+        append(spark, spark.sql("SELECT 1L AS id, 'x' AS s"), location)
+    assert listing(location) == before
+
+
+@pytest.mark.parametrize("damage", ["truncated", "garbage", "no object", "empty"])
+def test_a_damaged_commit(spark: SparkSession, location: str, read: Door, append: Door, damage: str) -> None:
+    made(spark, location, 3)
+    commit = commit_file(location, 1)
+    whole = commit.read_bytes()
+    broken = {"truncated": whole[:-20], "garbage": b"\xff\x00 not json\n", "no object": b"[1, 2]\n", "empty": b""}
+    commit.write_bytes(broken[damage])
+    before = listing(location)
+    if damage == "empty":
+        # A commit without actions does nothing, and is no damage that could be seen.
+        assert len(read(spark, location)) in (10, 15)
+        return
+    with pytest.raises(CorruptTableError) as caught:
+        read(spark, location)
+    assert_full(caught.value, commit.name)
+    with pytest.raises(CorruptTableError):
+        append(spark, spark.sql("SELECT 1L AS id, 'x' AS s"), location)
+    assert listing(location) == before
+
+
+def test_a_truncated_checkpoint_with_its_commits_gone(
+    spark: SparkSession, location: str, read: Door, append: Door
+) -> None:
+    made(spark, location, 3)
+    deltalake.DeltaTable(location).create_checkpoint()
+    for version in range(3):
+        commit_file(location, version).unlink()
+    (checkpoint,) = Path(location, "_delta_log").glob("*.checkpoint.parquet")
+    checkpoint.write_bytes(checkpoint.read_bytes()[:200])
+    before = listing(location)
+    with pytest.raises(CorruptTableError) as caught:
+        read(spark, location)
+    assert_full(caught.value, location)
+    with pytest.raises(CorruptTableError):
+        append(spark, spark.sql("SELECT 1L AS id, 'x' AS s"), location)
+    assert listing(location) == before
+
+
+def test_a_truncated_checkpoint_is_not_needed_where_the_commits_are(spark: SparkSession, location: str) -> None:
+    made(spark, location, 3)
+    deltalake.DeltaTable(location).create_checkpoint()
+    (checkpoint,) = Path(location, "_delta_log").glob("*.checkpoint.parquet")
+    checkpoint.write_bytes(checkpoint.read_bytes()[:200])
+    assert len(READS["dataframe"](spark, location)) == 15
+
+
+def test_a_broken_hint_is_ignored(spark: SparkSession, location: str, read: Door) -> None:
+    made(spark, location, 2)
+    Path(location, "_delta_log", "_last_checkpoint").write_text("{not json")
+    assert len(read(spark, location)) == 10
+
+
+# ---- data files
+
+
+def test_a_missing_data_file(spark: SparkSession, location: str, read: Door) -> None:
+    made(spark, location)
+    gone = data_file(location)
+    gone.unlink()
+    with pytest.raises(CorruptTableError) as caught:
+        read(spark, location)
+    assert_full(caught.value, gone.name, location)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "garbage", "empty", "no footer"])
+def test_a_damaged_data_file(spark: SparkSession, location: str, read: Door, damage: str) -> None:
+    made(spark, location)
+    file = data_file(location)
+    whole = file.read_bytes()
+    broken = {
+        "truncated": whole[: len(whole) // 2],
+        "garbage": os.urandom(len(whole)),
+        "empty": b"",
+        "no footer": whole[:-4] + b"XXXX",
+    }
+    file.write_bytes(broken[damage])
+    with pytest.raises(CorruptTableError) as caught:
+        read(spark, location)
+    assert_full(caught.value, file.name)
+
+
+def test_a_damaged_page(spark: SparkSession, location: str, read: Door) -> None:
+    made(spark, location)
+    file = data_file(location)
+    whole = bytearray(file.read_bytes())
+    whole[4:60] = b"\xa5" * 56
+    file.write_bytes(bytes(whole))
+    with pytest.raises(CorruptTableError) as caught:
+        read(spark, location)
+    assert_full(caught.value, file.name)
+
+
+def test_a_data_file_of_other_types(spark: SparkSession, location: str, read: Door) -> None:
+    import pyarrow.parquet as pq
+
+    made(spark, location)
+    file = data_file(location)
+    pq.write_table(pa.table({"id": ["not a number"], "s": ["x"]}), file)
+    with pytest.raises(CorruptTableError) as caught:
+        read(spark, location)
+    assert_full(caught.value, file.name, "id")
+
+
+@pytest.mark.parametrize("damage", ["gone", "flipped", "wrong count", "nonsense"])
+def test_a_damaged_deletion_vector(spark: SparkSession, location: str, read: Door, damage: str) -> None:
+    from pyroaring import BitMap64
+
+    from lakemend.formats.delta import deletion_vector as dv
+
+    made(spark, location)
+    vector = BitMap64([1, 3])
+    if damage in ("gone", "flipped"):
+        import uuid
+
+        file = dv.encode_file([vector])
+        (descriptor,) = dv.describe_file(uuid.uuid4(), file, [vector])
+        path = Path(location, dv.relative_path(descriptor.path_or_inline))
+        data = bytearray(file.data)
+        data[-1] ^= 0x55
+        if damage == "flipped":
+            path.write_bytes(bytes(data))
+        described = descriptor.to_json()
+    else:
+        blob = dv.encode_blob(vector) if damage == "wrong count" else b"nonsense-nonsense-ns"
+        described = {
+            "storageType": "i",
+            "pathOrInlineDv": dv.z85_encode(blob),
+            "sizeInBytes": len(blob),
+            "cardinality": 3,
+        }
+
+    def mask(action: dict[str, Any]) -> None:
+        if "add" in action:
+            action["add"]["deletionVector"] = described
+        if "protocol" in action:
+            features = ["deletionVectors"]
+            action["protocol"] = {
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": features,
+                "writerFeatures": features,
+            }
+
+    edit_log(location, 0, mask)
+    with pytest.raises(CorruptTableError) as caught:
+        read(spark, location)
+    assert_full(caught.value)
+
+
+# ---- features and protocols
+
+
+def set_protocol(location: str, **protocol: Any) -> None:
+    def change(action: dict[str, Any]) -> None:
+        if "protocol" in action:
+            action["protocol"] = protocol
+
+    edit_log(location, 0, change)
+
+
+def test_an_unknown_reader_feature(spark: SparkSession, location: str, read: Door, append: Door) -> None:
+    made(spark, location)
+    features = ["telepathy"]
+    set_protocol(location, minReaderVersion=3, minWriterVersion=7, readerFeatures=features, writerFeatures=features)
+    before = listing(location)
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        read(spark, location)
+    assert_full(caught.value, "telepathy")
+    with pytest.raises(UnsupportedFeatureError, match="telepathy"):
+        append(spark, spark.sql("SELECT 1L AS id, 'x' AS s"), location)
+    assert listing(location) == before
+
+
+def test_an_unknown_writer_feature_blocks_writes_alone(spark: SparkSession, location: str, append: Door) -> None:
+    made(spark, location)
+    set_protocol(location, minReaderVersion=1, minWriterVersion=7, writerFeatures=["rowTracking", "telepathy"])
+    before = listing(location)
+    assert len(READS["dataframe"](spark, location)) == 5
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        append(spark, spark.sql("SELECT 1L AS id, 'x' AS s"), location)
+    assert_full(caught.value, "telepathy", "rowTracking")
+    with pytest.raises(UnsupportedFeatureError):
+        spark.range(2).write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(location)
+    with pytest.raises(UnsupportedFeatureError):
+        spark.sql(f"ALTER TABLE lake.delta.`{location}` ADD COLUMN n int")
+    assert listing(location) == before
+
+
+@pytest.mark.parametrize(("reader", "writer"), [(4, 7), (99, 99)])
+def test_a_future_protocol(
+    spark: SparkSession, location: str, read: Door, append: Door, reader: int, writer: int
+) -> None:
+    made(spark, location)
+    set_protocol(location, minReaderVersion=reader, minWriterVersion=writer, readerFeatures=[], writerFeatures=[])
+    before = listing(location)
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        read(spark, location)
+    assert_full(caught.value, str(reader))
+    with pytest.raises(UnsupportedFeatureError):
+        append(spark, spark.sql("SELECT 1L AS id, 'x' AS s"), location)
+    assert listing(location) == before
+
+
+def test_a_future_writer_protocol_is_read(spark: SparkSession, location: str, append: Door) -> None:
+    made(spark, location)
+    set_protocol(location, minReaderVersion=1, minWriterVersion=8)
+    assert len(READS["dataframe"](spark, location)) == 5
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        append(spark, spark.sql("SELECT 1L AS id, 'x' AS s"), location)
+    assert_full(caught.value, "8")
+
+
+# ---- rows that do not fit
+
+GOOD = "SELECT 1 AS id, 'x' AS s, named_struct('a', 1, 'b', array(named_struct('c', 2))) AS st"
+NEVER_FIT = {
+    "an extra column": (f"{GOOD}, 2 AS more", "more"),
+    "an array for a number": ("SELECT array(1) AS id, 'x' AS s, NULL AS st", "id"),
+    "text for a number": ("SELECT 'abc' AS id, 'x' AS s, NULL AS st", "id"),
+    "a nested type": ("SELECT 1 AS id, 'x' AS s, named_struct('a', array(1), 'b', NULL) AS st", "a"),
+    "an extra nested field": ("SELECT 1 AS id, 'x' AS s, named_struct('a', 1, 'b', NULL, 'z', 3) AS st", "z"),
+    "a missing nested field": ("SELECT 1 AS id, 'x' AS s, named_struct('a', 1) AS st", "b"),
+    "a field deep inside": (
+        "SELECT 1 AS id, 'x' AS s, named_struct('a', 1, 'b', array(named_struct('c', date'2020-01-01'))) AS st",
+        "c",
+    ),
+    "a column twice by case": (f"{GOOD}, 2 AS ID", "ID"),
+}
+
+
+@pytest.mark.parametrize("wrong", NEVER_FIT)
+def test_rows_of_another_schema(spark: SparkSession, location: str, append: Door, wrong: str) -> None:
+    spark.sql(GOOD).write.format("delta").save(location)
+    before = listing(location)
+    query, named = NEVER_FIT[wrong]
+    with pytest.raises(SchemaMismatchError) as caught:
+        append(spark, spark.sql(query), location)
+    assert_full(caught.value, named, location)
+    assert listing(location) == before
+
+
+def test_rows_of_another_schema_in_a_catalog(spark: SparkSession, namespace: str) -> None:
+    spark.sql(f"CREATE TABLE {namespace}.t AS {GOOD}")
+    for statement in (
+        f"INSERT INTO {namespace}.t SELECT 1",
+        f"INSERT INTO {namespace}.t VALUES (1, 'x', NULL, 4)",
+        f"INSERT INTO {namespace}.t VALUES (array(1), 'x', NULL)",
+        f"INSERT OVERWRITE {namespace}.t VALUES (array(1), 'x', NULL)",
+    ):
+        with pytest.raises(SchemaMismatchError) as caught:
+            spark.sql(statement)
+        assert_full(caught.value, f"`{namespace.split('.')[1]}`.`t`")
+    with pytest.raises(SchemaMismatchError):
+        spark.sql("SELECT array(1) AS id").writeTo(f"{namespace}.t").overwrite(F.lit(True))
+    with pytest.raises(SchemaMismatchError):
+        spark.sql("SELECT array(1) AS id, 'x' AS s, NULL AS st").write.insertInto(f"{namespace}.t")
+    assert lakemend.table(spark, f"{namespace}.t").version == 0
+
+
+def test_tables_of_others_keep_sparks_errors(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE spark_catalog.default.others (id int) USING parquet")
+    try:
+        with pytest.raises(AnalysisException) as caught:
+            spark.sql("INSERT INTO spark_catalog.default.others SELECT 1, 2")
+        assert not isinstance(caught.value, LakemendError)
+    finally:
+        spark.sql("DROP TABLE spark_catalog.default.others")
+
+
+def test_missing_columns_are_null_and_case_does_not_matter(spark: SparkSession, location: str, append: Door) -> None:
+    spark.sql(GOOD).write.format("delta").save(location)
+    append(spark, spark.sql("SELECT 'y' AS S, 2 AS ID"), location)
+    assert [tuple(r) for r in spark.read.format("delta").load(location).where("id = 2").collect()] == [(2, "y", None)]
+    assert spark.read.format("delta").load(location).columns == ["id", "s", "st"]
+
+
+def test_a_number_that_does_not_fit(spark: SparkSession, location: str, append: Door) -> None:
+    spark.sql("SELECT 1 AS id").write.format("delta").save(location)
+    before = listing(location)
+    with pytest.raises(PySparkException, match="(?i)overflow"):
+        append(spark, spark.sql("SELECT 5000000000 AS id"), location)
+    assert listing(location) == before
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["NULL AS id, 'x' AS s, named_struct('a', 1) AS st", "1 AS id, 'x' AS s, named_struct('a', CAST(NULL AS int)) AS st"],
+)
+def test_null_into_not_null(spark: SparkSession, location: str, append: Door, row: str) -> None:
+    spark.sql(
+        f"CREATE TABLE delta.`{location}` (id bigint NOT NULL, s string, st struct<a: int NOT NULL>) USING delta"
+    )
+    before = listing(location)
+    rows = spark.sql(f"SELECT {row} FROM range(1)")
+    with pytest.raises((ConstraintViolationError, SchemaMismatchError)) as caught:
+        append(spark, rows, location)
+    assert_full(caught.value, "id" if "NULL AS id" in row else "a")
+    with pytest.raises((ConstraintViolationError, SchemaMismatchError)):
+        append(spark, spark.sql("SELECT 'no id' AS s, named_struct('a', 1) AS st"), location)
+    assert listing(location) == before
+
+
+def test_evolution_refuses_what_cannot_widen(spark: SparkSession, location: str) -> None:
+    spark.sql(GOOD).write.format("delta").save(location)
+    before = listing(location)
+    rows = spark.sql("SELECT array(1) AS id, 'x' AS s, 5 AS more")
+    for write in (
+        lambda: lakemend.table(spark, location).append(rows, schema_evolution=True),
+        lambda: rows.write.format("delta").mode("append").option("mergeSchema", "true").save(location),
+    ):
+        with pytest.raises(SchemaMismatchError) as caught:
+            write()
+        assert_full(caught.value, "id")
+        assert listing(location) == before
+
+
+# ---- definitions that cannot be
+
+
+@pytest.mark.parametrize("name", ["a b", "a,b", "a;b", "{a}", "(a)", "a\nb", "a\tb", "a=b"])
+def test_names_that_need_mapping(spark: SparkSession, location: str, create: Door, name: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        create(spark, spark.range(1).withColumnRenamed("id", name), location)
+    assert_full(caught.value, repr(name), "delta.columnMapping.mode")
+    assert not os.path.exists(location)
+
+
+@pytest.mark.parametrize("name", ["a.b", "a`b", "😀", "_x", "_file", "_pos", "_partition", "Ünï", "a-b", "1", "'q\""])
+def test_odd_names_are_kept(spark: SparkSession, location: str, create: Door, append: Door, name: str) -> None:
+    rows = spark.range(3).select(F.col("id").alias(name), (F.col("id") * 10).alias("other"))
+    create(spark, rows, location)
+    append(spark, rows, location)
+    table = spark.read.format("delta").load(location)
+    column = F.col(f"`{name.replace('`', '``')}`")
+    assert table.columns == [name, "other"]
+    assert sorted(map(tuple, table.collect())) == sorted([(i, i * 10) for i in range(3)] * 2)
+    assert sorted(map(tuple, table.where(column == 1).collect())) == [(1, 10)] * 2
+    assert table.where(column.isin(0, 2)).count() == 4
+    assert table.agg(F.min(column), F.max(column), F.count(column)).first() == (0, 2, 6)
+    assert deltalake.DeltaTable(location).to_pyarrow_table().num_rows == 6
+
+
+@pytest.mark.parametrize("name", ["p q", "p=q/%", "p,q", "p.q", "p`q", "p. q", "π"])
+def test_odd_partition_columns_with_mapping(spark: SparkSession, location: str, name: str) -> None:
+    rows = spark.range(4).select((F.col("id") % 2).alias(name), "id")
+    writer = rows.write.format("delta").option("delta.columnMapping.mode", "name").partitionBy(name)
+    writer.save(location)
+    lakemend.table(spark, location + "2").append(
+        rows, partition_by=[name], properties={"delta.columnMapping.mode": "name"}
+    )
+    for place in (location, location + "2"):
+        rows.write.format("delta").mode("append").save(place)
+        table = spark.read.format("delta").load(place)
+        assert lakemend.table(spark, place).detail()["partitioning"] == [name]
+        assert sorted(map(tuple, table.collect())) == sorted([(i % 2, i) for i in range(4)] * 2)
+        assert table.where(F.col(f"`{name.replace('`', '``')}`") == 1).count() == 4
+
+
+def test_a_column_without_a_name(spark: SparkSession, location: str, create: Door) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        create(spark, spark.range(1).withColumnRenamed("id", ""), location)
+    assert caught.value.problem and caught.value.remedy
+    assert not os.path.exists(location)
+
+
+def test_columns_that_differ_in_case_alone(spark: SparkSession, location: str, create: Door) -> None:
+    with pytest.raises((InvalidInputError, AnalysisException), match="(?i)`?a`? already exists|differ"):
+        create(spark, spark.sql("SELECT 1 AS a, 2 AS A"), location)
+    with pytest.raises((InvalidInputError, AnalysisException)):
+        create(spark, spark.sql("SELECT named_struct('x', 1, 'X', 2) AS s"), location)
+    assert not os.path.exists(location)
+
+
+def test_columns_that_differ_in_case_alone_where_case_matters(spark: SparkSession, location: str, create: Door) -> None:
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        with pytest.raises(InvalidInputError) as caught:
+            create(spark, spark.sql("SELECT 1 AS a, 2 AS A"), location)
+        assert_full(caught.value, "a")
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    assert not os.path.exists(location)
+
+
+def test_no_columns(spark: SparkSession, location: str, create: Door) -> None:
+    with pytest.raises((InvalidInputError, AnalysisException)):
+        create(spark, spark.createDataFrame([], T.StructType([])), location)
+    with pytest.raises((InvalidInputError, AnalysisException)):
+        spark.sql(f"CREATE TABLE delta.`{location}` USING delta")
+    assert not os.path.exists(location)
+
+
+@pytest.mark.parametrize(
+    "value", ["array(1)", "map(1, 2)", "named_struct('a', 1)", "parse_json('1')"], ids=["array", "map", "struct", "variant"]
+)
+def test_types_nothing_is_partitioned_by(spark: SparkSession, location: str, create: Door, value: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        create(spark, spark.sql(f"SELECT {value} AS p, 1 AS x"), location, "p")
+    assert_full(caught.value, "p")
+    assert not os.path.exists(location)
+
+
+def test_partitioning_by_everything(spark: SparkSession, location: str, create: Door) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        create(spark, spark.sql("SELECT 1 AS p, 2 AS q"), location, "p", "q")
+    assert_full(caught.value)
+    assert not os.path.exists(location)
+
+
+@pytest.mark.parametrize("by", [("nope",), ("p", "p"), ("p", "P")])
+def test_partitioning_by_what_is_not_a_column_once(
+    spark: SparkSession, location: str, create: Door, by: tuple[str, ...]
+) -> None:
+    with pytest.raises((InvalidInputError, AnalysisException)):
+        create(spark, spark.sql("SELECT 1 AS p, 2 AS x"), location, *by)
+    assert not os.path.exists(location)
+
+
+@pytest.mark.parametrize("value", ["x" * 256, "ü" * 128, "/" * 90])
+def test_a_partition_value_too_long(spark: SparkSession, location: str, create: Door, append: Door, value: str) -> None:
+    rows = spark.createDataFrame([(1, value)], "id int, p string")
+    with pytest.raises(InvalidInputError) as caught:
+        create(spark, rows, location, "p")
+    assert_full(caught.value, "p", "255")
+    assert not os.path.exists(location) or listing(location) == []
+    create(spark, spark.createDataFrame([(1, "ok")], "id int, p string"), location, "p")
+    before = listing(location)
+    with pytest.raises(InvalidInputError) as caught:
+        append(spark, rows, location)
+    assert_full(caught.value, "p", "255")
+    assert listing(location) == before
+
+
+@pytest.mark.parametrize("name", ["t" * 300, "ü" * 130])
+def test_a_table_name_too_long(spark: SparkSession, namespace: str, warehouse: Path, name: str) -> None:
+    for make in (
+        lambda: spark.sql(f"CREATE TABLE {namespace}.`{name}` (id int)"),
+        lambda: spark.range(1).writeTo(f"{namespace}.`{name}`").create(),
+        lambda: spark.range(1).write.saveAsTable(f"{namespace}.`{name}`"),
+        lambda: lakemend.table(spark, f"{namespace}.`{name}`").append(spark.range(1)),
+    ):
+        with pytest.raises(InvalidInputError) as caught:
+            make()
+        assert_full(caught.value, "255")
+    assert spark.sql(f"SHOW TABLES IN {namespace}").count() == 0
+
+
+def test_a_path_too_long(spark: SparkSession, tmp_path: Path, create: Door) -> None:
+    location = str(tmp_path / ("d" * 300))
+    with pytest.raises(LakemendError) as caught:
+        create(spark, spark.range(1), location)
+    assert caught.value.problem and caught.value.remedy
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_of_columns_may_be_long(spark: SparkSession, location: str) -> None:
+    rows = spark.range(2).withColumnRenamed("id", "c" * 5000)
+    rows.write.format("delta").save(location)
+    assert spark.read.format("delta").load(location).columns == ["c" * 5000]
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        ("NULL", "void"),
+        ("named_struct('a', NULL)", "void"),
+        ("array()", "void"),
+        ("INTERVAL '1' DAY", "interval"),
+        ("INTERVAL '1' YEAR", "interval"),
+        ("map('k', INTERVAL '1' YEAR)", "interval"),
+        ("named_struct()", "struct"),
+    ],
+)
+def test_types_delta_does_not_have(spark: SparkSession, location: str, create: Door, value: str, named: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        create(spark, spark.sql(f"SELECT {value} AS c, 1 AS x"), location)
+    assert_full(caught.value, "c", named)
+    assert not os.path.exists(location)
+
+
+# ---- arguments of the Python API
+
+
+def test_arguments(spark: SparkSession, location: str) -> None:
+    made(spark, location)
+    table = lakemend.table(spark, location)
+    for wrong in ("", "  ", None, 7):
+        with pytest.raises(InvalidInputError):
+            lakemend.table(spark, wrong)  # type: ignore[arg-type]
+    for rows in ([], [1, 2], "rows", None, {"id": 1}, 7):
+        with pytest.raises(InvalidInputError):
+            table.append(rows)
+    with pytest.raises(InvalidInputError):
+        table.append(spark.sql("SELECT 1L AS id, 'x' AS s"), partition_by="s")
+    for version in (-1, True, "1", 1.5):
+        with pytest.raises(InvalidInputError):
+            table.as_of(version=version)  # type: ignore[arg-type]
+    assert table.version == 0
+
+
+def test_binary_values_name_themselves(spark: SparkSession, location: str) -> None:
+    value = base64.b64decode("/wCA")
+    rows = spark.createDataFrame([(1, bytearray(value))], "id int, p binary")
+    rows.write.format("delta").partitionBy("p").save(location)
+    assert [tuple(r) for r in spark.read.format("delta").load(location).collect()] == [(1, bytearray(value))]

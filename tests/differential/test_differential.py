@@ -1,0 +1,84 @@
+"""Random statements on random tables, in Spark and in DuckDB: every answer and every count the same.
+
+The default run is a fixed sample. `./run test-long` draws new examples; LAKEMEND_DIFFERENTIAL_EXAMPLES is how many
+(default 150), LAKEMEND_DIFFERENTIAL_SEED repeats a run. A failure prints the shortest story that shows it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from pyspark.sql import SparkSession
+
+from tests.differential.queries import QUERIES
+from tests.differential.tables import designs
+from tests.differential.verbs import WEIGHTED, create
+from tests.differential.world import World, fresh_name
+
+_LENIENT = {
+    "deadline": None,
+    "database": None,
+    "suppress_health_check": list(HealthCheck),
+    "phases": (Phase.generate, Phase.shrink),
+    "print_blob": False,
+}
+
+
+class Lake(RuleBasedStateMachine):
+    """One table and its mirror. `verb` changes both and compares them; `query` asks both the same."""
+
+    spark: ClassVar[SparkSession]
+    namespace: ClassVar[str]
+    root: ClassVar[Path]
+    world: World | None = None
+
+    @initialize(data=st.data())
+    def create(self, data: Any) -> None:
+        name = fresh_name(self.namespace)
+        self.world = World(self.spark, name, self.root / name.split(".")[-1], data.draw(designs()))
+        self.world.start()
+        self.world.take(create(data.draw, self.world))
+
+    @rule(data=st.data())
+    def verb(self, data: Any) -> None:
+        world = self.world
+        assert world is not None
+        verbs = [verb for verb in WEIGHTED if verb.applies(world)]
+        world.take(data.draw(st.sampled_from(verbs)).draw(data.draw, world))
+
+    @rule(data=st.data())
+    def query(self, data: Any) -> None:
+        world = self.world
+        assert world is not None
+        data.draw(st.sampled_from([query for query in QUERIES if query.applies(world)])).ask(data.draw, world)
+
+    def teardown(self) -> None:
+        if self.world is not None:
+            self.world.close()
+
+
+def _run(spark: SparkSession, namespace: str, root: Path, **budget: Any) -> None:
+    machine = type("Lake", (Lake,), {"spark": spark, "namespace": namespace, "root": root})
+    run_state_machine_as_test(machine, settings=settings(**{**_LENIENT, **budget}))
+
+
+def test_a_sample_of_statements_agrees_with_duckdb(spark: SparkSession, namespace: str, tmp_path: Path) -> None:
+    _run(spark, namespace, tmp_path, max_examples=12, stateful_step_count=14, derandomize=True)
+
+
+@pytest.mark.slow
+def test_many_statements_agree_with_duckdb(spark: SparkSession, namespace: str, tmp_path: Path) -> None:
+    examples = int(os.environ.get("LAKEMEND_DIFFERENTIAL_EXAMPLES", "150"))
+    chosen = int(os.environ.get("LAKEMEND_DIFFERENTIAL_SEED") or random.randrange(2**32))
+    print(f"LAKEMEND_DIFFERENTIAL_SEED={chosen}")
+    machine = type("Lake", (Lake,), {"spark": spark, "namespace": namespace, "root": tmp_path})
+    run_state_machine_as_test(
+        seed(chosen)(machine), settings=settings(**_LENIENT, max_examples=examples, stateful_step_count=25)
+    )

@@ -1,0 +1,239 @@
+"""A Lakemend table and its mirror, side by side: runs a step on both and compares them.
+
+The test module's state machine owns one `World` per example; verbs and queries read its columns and
+change them. Every statement is kept, so that a failure shows the whole story.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+from pyspark.sql import DataFrame, SparkSession
+
+import lakemend
+from lakemend.report import Report
+from tests.differential.oracle import Mirror, Rows, describe_difference, multiset
+from tests.differential.tables import Column, Design, Row, to_arrow
+
+# What deltalake says of tables it cannot read by design, not by our fault.
+_NOT_FOR_DELTALAKE = ("TypeWidening", "typeWidening")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One statement: how Spark runs it, what it does to the mirror, and whether it must fail."""
+
+    statement: str
+    run: Callable[[], Report | None]
+    mirror: Callable[[], Counts]
+    fails_with: type[Exception] | None = None
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the report must say; None where it says nothing of rows (ALTER TABLE)."""
+
+    inserted: int | None = None
+    deleted: int | None = None
+    updated: int | None = None
+
+
+@dataclass(frozen=True)
+class Version:
+    """What a version held when it was the newest."""
+
+    columns: tuple[Column, ...]
+    rows: Rows
+    same_zeros: tuple[str, ...]
+
+
+@dataclass
+class World:
+    spark: SparkSession
+    name: str
+    location: Path
+    design: Design
+    mirror: Mirror = field(default_factory=Mirror)
+    checks: dict[str, tuple[str, str]] = field(default_factory=dict)  # name: the condition in Spark, in DuckDB
+    versions: dict[int, Version] = field(default_factory=dict)
+    statements: list[str] = field(default_factory=list)
+    widened: bool = False
+
+    # ---- what verbs and queries ask
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.design.columns
+
+    @property
+    def partition_columns(self) -> tuple[Column, ...]:
+        return tuple(self.column(name) for name in self.design.partition_by)
+
+    @property
+    def data_columns(self) -> tuple[Column, ...]:
+        return tuple(c for c in self.columns if c.name not in self.design.partition_by)
+
+    @property
+    def version(self) -> int:
+        return max(self.versions, default=-1)
+
+    @property
+    def table(self) -> lakemend.Table:
+        return lakemend.table(self.spark, self.name)
+
+    def column(self, name: str) -> Column:
+        return next(c for c in self.columns if c.name == name)
+
+    def same_zeros(self) -> tuple[str, ...]:
+        """Both zeros make one partition."""
+        return self.design.partition_by
+
+    def frame(self, columns: tuple[Column, ...], rows: list[Row], files: int = 1) -> DataFrame:
+        frame = self.spark.createDataFrame(to_arrow(columns, rows))
+        return frame.repartition(files) if files > 1 else frame.coalesce(1)
+
+    def reported(self, statement: Callable[[], object]) -> Report:
+        """Runs a statement the way the Python API does, for the report of it."""
+        return self.table._run("statement", statement)
+
+    def sql(self, text: str) -> Report:
+        return self.reported(lambda: self.spark.sql(text).collect())
+
+    def offer(self, columns: tuple[Column, ...], rows: list[Row], partition_by: tuple[str, ...] | None = None) -> bool:
+        """Puts rows into the mirror's `incoming`; whether the table's constraints let them in."""
+        partitions = self.design.partition_by if partition_by is None else partition_by
+        self.mirror.offer(columns, rows, empty_is_null=partitions)
+        conditions = [f"{c.duck} IS NULL" for c in columns if not c.nullable]
+        conditions += [f"({duck}) IS NOT TRUE" for _, duck in self.checks.values()]
+        wrong = " OR ".join(conditions)
+        return not wrong or not self.mirror.number(f"SELECT count(*) FROM incoming WHERE {wrong}")
+
+    # ---- a step
+
+    def take(self, step: Step) -> None:
+        self.statements.append(step.statement)
+        with self._told():
+            if step.fails_with is not None:
+                self._fails(step)
+            else:
+                self._succeeds(step)
+
+    def _fails(self, step: Step) -> None:
+        try:
+            step.run()
+        except Exception as error:
+            assert isinstance(error, step.fails_with or ()), f"{type(error).__name__}: {error}"
+        else:
+            raise AssertionError(f"{step.statement} should have failed with {step.fails_with}")
+        assert self.table.version == self.version, "a failed statement made a version"
+        self.compare()
+
+    def _succeeds(self, step: Step) -> None:
+        before = self.version
+        report = step.run()
+        counts = step.mirror()
+        version = self.table.version
+        self._check_report(report, counts, before, version)
+        if version != before:
+            assert version == before + 1, f"version {before} was followed by {version}"
+            self.versions[version] = Version(self.columns, self.expected(), self.same_zeros())
+        self.compare()
+
+    def _check_report(self, report: Report | None, counts: Counts, before: int, version: int) -> None:
+        if report is None:
+            return
+        for name in ("inserted", "deleted", "updated"):
+            expected = getattr(counts, name)
+            assert expected is None or getattr(report, name) == expected, f"{name}: {expected} expected, {report}"
+        if counts.inserted or counts.deleted or counts.updated:
+            assert version == before + 1, f"rows changed and no version was made: {report}"
+        if counts != Counts():
+            assert report.version == (version if version != before else None), f"version {version}: {report}"
+            assert report.total in (self.mirror.count(), None if report.version is None else -1), f"total: {report}"
+
+    # ---- comparisons
+
+    def expected(self) -> Rows:
+        names = ", ".join(c.duck for c in self.columns)
+        return multiset(self.mirror.query(f"SELECT {names} FROM t"), self.same_zeros())
+
+    def compare(self) -> None:
+        """The newest version in Spark, DuckDB and deltalake; and every number the log knows by itself."""
+        expected = self.expected()
+        self.same(expected, multiset(self.spark.table(self.name).toArrow(), self.same_zeros()), "Spark's rows")
+        assert [c.name for c in self.columns] == self.spark.table(self.name).columns
+        self._compare_deltalake(expected)
+
+    def _compare_deltalake(self, expected: Rows) -> None:
+        try:
+            reader = QueryBuilder().register("t", DeltaTable(str(self.location))).execute("SELECT * FROM t")
+            found = pa.table(reader).select([c.name for c in self.columns])
+        except Exception as error:
+            if self.widened and any(text in str(error) for text in _NOT_FOR_DELTALAKE):
+                return
+            raise
+        self.same(expected, multiset(found, self.same_zeros()), "deltalake's rows")
+
+    def compare_version(self, version: int, how: str) -> None:
+        """An earlier version still holds what it held."""
+        past = self.versions[version]
+        if how == "sql":
+            frame = self.spark.sql(f"SELECT * FROM {self.name} VERSION AS OF {version}")
+        elif how == "option":
+            frame = self.spark.read.option("versionAsOf", version).format("lakemend").load(str(self.location))
+        else:
+            frame = self.table.as_of(version=version).to_df()
+        with self._told():
+            assert frame.columns == [c.name for c in past.columns]
+            self.same(past.rows, multiset(frame.toArrow(), past.same_zeros), f"version {version} by {how}")
+
+    def compare_answers(self, spark: str, duck: str, loose: bool = False) -> None:
+        """The same question in both dialects. `loose`: zeros may differ in sign, as they do between files."""
+        self.statements.append(f"-- {spark}")
+        with self._told():
+            expected, actual = self.mirror.query(duck), self.spark.sql(spark).toArrow()
+            expected = expected.rename_columns(actual.column_names)
+            names = actual.column_names if loose else self.same_zeros()
+            self.same(multiset(expected, names), multiset(actual, names), spark)
+        self.statements.pop()
+
+    def same(self, expected: Rows, actual: Rows, what: str) -> None:
+        assert expected == actual, f"{what}: {describe_difference(expected, actual)}"
+
+    # ---- its life
+
+    def start(self) -> None:
+        for key, value in self.design.conf.items():
+            self.spark.conf.set(key, value)
+            self.statements.append(f"SET {key} = {value}")
+
+    def close(self) -> None:
+        for key in self.design.conf:
+            self.spark.conf.unset(key)
+        self.spark.sql(f"DROP TABLE IF EXISTS {self.name}")
+        self.spark.catalog.clearCache()
+        self.mirror.close()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            story = "\n".join(f"  {i:2}  {text}" for i, text in enumerate(self.statements))
+            detail = str(error).split("\n\tat ")[0][:3000]
+            raise AssertionError(f"{type(error).__name__}: {detail}\nafter\n{story}\n") from error
+
+
+def fresh_name(namespace: str) -> str:
+    return f"{namespace}.d{uuid.uuid4().hex[:10]}"
+
+
+def nothing(_: Any = None) -> Counts:
+    return Counts()
