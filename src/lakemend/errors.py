@@ -98,6 +98,13 @@ class VersionNotFoundError(TableError):
 class CorruptTableError(TableError):
     condition = "LAKEMEND_CORRUPT_TABLE"
 
+    def at(self, location: str) -> CorruptTableError:
+        """The same error, naming the table's location; itself if it does already."""
+        if location in str(self):
+            return self
+        problem = f"the table at {location} cannot be read: {self.problem}"
+        return CorruptTableError(problem, cause=self.cause, remedy=self.remedy, **{**self.values, "location": location})
+
 
 class UnsupportedFeatureError(TableError):
     condition = "LAKEMEND_UNSUPPORTED_FEATURE"

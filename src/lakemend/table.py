@@ -23,6 +23,7 @@ from lakemend.brain.service import Brain
 from lakemend.errors import InvalidInputError, TableError, TableNotFoundError
 from lakemend.report import Report
 from lakemend.session import brain, catalog_of, is_catalog, parse_name, timestamp_micros, warehouse_of
+from lakemend.statements import Update, delete
 
 _REQUEST = "lakemend.request"
 
@@ -42,13 +43,13 @@ class Table:
             raise InvalidInputError(
                 f"{where!r} names no table", remedy='pass a name such as "db.orders" or a path', where=str(where)
             )
-        self._spark = spark
+        self.spark = spark
         self._catalog = catalog_of(spark)
         self._version = version
         self._timestamp = timestamp
         self.path = where if _is_path(where) else None
         parts = [self._catalog, "lakemend", where] if self.path else _name_parts(spark, where, self._catalog)
-        self._parts = parts
+        self.parts = parts
         self.name = ".".join(_quote(part) for part in parts)
 
     # ---- reading
@@ -63,7 +64,7 @@ class Table:
     def to_df(self) -> DataFrame:
         """The table as a DataFrame, at the version this object stands for."""
         self._load()
-        reader = self._spark.read
+        reader = self.spark.read
         if self._version is not None:
             reader = reader.option("versionAsOf", self._version)
         if self._timestamp is not None:
@@ -91,7 +92,7 @@ class Table:
                 f"{version!r} is not a version", remedy="versions are 0, 1, 2, …; history() lists them"
             )
         text = timestamp.isoformat(sep=" ") if isinstance(timestamp, datetime) else timestamp and str(timestamp)
-        return Table(self._spark, self.path or self.name, version=version, timestamp=text)
+        return Table(self.spark, self.path or self.name, version=version, timestamp=text)
 
     @property
     def schema(self) -> StructType:
@@ -131,7 +132,7 @@ class Table:
         if not self.exists():
             return self._create(frame, partition_by, properties, options)
         self._require_partitioning(partition_by)
-        return self._run("append", lambda: self._writer(frame, options, schema_evolution).append())
+        return self.run("append", lambda: self._writer(frame, options, schema_evolution).append())
 
     def overwrite(
         self,
@@ -148,15 +149,37 @@ class Table:
             return self._create(frame, partition_by, properties, options)
         if new_schema:
             writer = self._creator(frame, partition_by, properties, options)
-            return self._run("overwrite", writer.replace)
+            return self.run("overwrite", writer.replace)
         self._require_partitioning(partition_by)
-        return self._run("overwrite", lambda: self._writer(frame, options).overwrite(F.lit(True)))
+        return self.run("overwrite", lambda: self._writer(frame, options).overwrite(F.lit(True)))
 
     def overwrite_partitions(self, rows: Any, *, options: Mapping[str, str] | None = None) -> Report:
         """Replaces just the partitions that occur in `rows` (dynamic partition overwrite)."""
         frame = self._frame(rows)
         self._load()
-        return self._run("overwrite", lambda: self._writer(frame, options).overwritePartitions())
+        return self.run("overwrite", lambda: self._writer(frame, options).overwritePartitions())
+
+    # ---- changing rows
+
+    def update(
+        self,
+        set: Mapping[str, Any] | None = None,
+        where: str | Column | None = None,
+        *,
+        dry_run: bool = False,
+        retries: int | None = None,
+    ) -> Any:
+        """Changes columns of the rows a condition names, and returns a Report.
+
+        Without `set` it returns a builder: `table.update().set("a", "a + 1").where("id < 10").execute()`.
+        """
+        if set is None:
+            return Update(self, where=where)
+        return Update(self, set, where).execute(dry_run=dry_run, retries=retries)
+
+    def delete(self, where: str | Column | None = None, *, dry_run: bool = False, retries: int | None = None) -> Report:
+        """Removes the rows a condition names; without one, every row."""
+        return delete(self, where, dry_run=dry_run, retries=retries)
 
     # ---- how
 
@@ -168,10 +191,10 @@ class Table:
         if self.path:
             return {"path": self.path}
         return {
-            "catalog": self._parts[0],
-            "namespace": self._parts[1:-1],
-            "name": self._parts[-1],
-            "warehouse": warehouse_of(self._spark, self._parts[0]),
+            "catalog": self.parts[0],
+            "namespace": self.parts[1:-1],
+            "name": self.parts[-1],
+            "warehouse": warehouse_of(self.spark, self.parts[0]),
         }
 
     def _load(self) -> dict[str, Any]:
@@ -179,7 +202,7 @@ class Table:
         if self._version is not None:
             request["version"] = str(self._version)
         if self._timestamp is not None:
-            request["timestamp"] = timestamp_micros(self._spark, self._timestamp)
+            request["timestamp"] = timestamp_micros(self.spark, self._timestamp)
         return self._brain.ask("load", request)
 
     def _frame(self, rows: Any) -> DataFrame:
@@ -196,9 +219,9 @@ class Table:
         if hasattr(rows, "to_arrow"):
             rows = rows.to_arrow()
         if isinstance(rows, pa.Table | pa.RecordBatch) or type(rows).__module__.startswith("pandas"):
-            return self._spark.createDataFrame(rows if not isinstance(rows, pa.RecordBatch) else pa.table(rows))
+            return self.spark.createDataFrame(rows if not isinstance(rows, pa.RecordBatch) else pa.table(rows))
         if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows):
-            return self._spark.createDataFrame(pa.Table.from_pylist(rows))
+            return self.spark.createDataFrame(pa.Table.from_pylist(rows))
         raise InvalidInputError(
             f"cannot write a {type(rows).__name__}",
             remedy="pass a Spark DataFrame, a pandas or Polars frame, an Arrow table, or a non-empty list of dicts",
@@ -235,10 +258,10 @@ class Table:
         properties: Mapping[str, str] | None,
         options: Mapping[str, str] | None,
     ) -> Report:
-        if not self.path and len(self._parts) > 2:
-            namespace = ".".join(_quote(part) for part in self._parts[:-1])
-            self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
-        return self._run("create", self._creator(frame, partition_by, properties, options).create)
+        if not self.path and len(self.parts) > 2:
+            namespace = ".".join(_quote(part) for part in self.parts[:-1])
+            self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
+        return self.run("create", self._creator(frame, partition_by, properties, options).create)
 
     def _require_partitioning(self, partition_by: str | Sequence[str]) -> None:
         wanted = _columns(partition_by)
@@ -250,10 +273,10 @@ class Table:
                 remedy="leave partition_by out, or replace the table with overwrite(…, new_schema=True)",
             )
 
-    def _run(self, operation: str, statement: Callable[[], object]) -> Report:
+    def run(self, operation: str, statement: Callable[[], object]) -> Report:
         """Runs one write under a request id, by which the brain keeps its report for us."""
         request = uuid.uuid4().hex
-        context = self._spark.sparkContext
+        context = self.spark.sparkContext
         before = context.getLocalProperty(_REQUEST)
         context.setLocalProperty(_REQUEST, request)
         started = time.perf_counter()

@@ -227,7 +227,7 @@ class TestRows:
 
     def test_input_file_name(self, spark: SparkSession, days: Log) -> None:
         ((name,),) = rows_of(spark, f"SELECT input_file_name() FROM {days.name} WHERE id = 7")
-        assert name.endswith("/day%200%20%25%C3%A9.parquet")
+        assert name.endswith("/day%200%20%25é.parquet")
 
     def test_only_partition_columns(self, spark: SparkSession, days: Log, reader: str) -> None:
         with settings(spark, spark__sql__optimizer__excludedRules=""):
@@ -249,7 +249,7 @@ class TestRows:
         key, value = conf.split("=")
         frame = spark.range(0, 500, 1, 1).selectExpr(
             "id",
-            "CAST(id AS BYTE) b",
+            "CAST(id % 128 AS BYTE) b",
             "CAST(id AS SHORT) sh",
             "CAST(id AS INT) i",
             "CAST(id AS FLOAT) f",
@@ -328,10 +328,11 @@ class TestPruning:
         assert sorted(r.id for r in frame.collect()) == [i for i in live_ids() if 2000 <= i < 3000]
 
     def test_equal_scans_are_read_once(self, spark: SparkSession, days: Log) -> None:
-        side = f"(SELECT day, count(s) c FROM {days.name} WHERE day >= 1 GROUP BY day)"
-        with settings(spark, spark__sql__adaptive__enabled="false"):
+        side = f"(SELECT day, count(s) c FROM {days.name} WHERE id >= 1500 GROUP BY day)"
+        pruning = "spark__sql__optimizer__dynamicPartitionPruning__enabled"
+        with settings(spark, spark__sql__adaptive__enabled="false", **{pruning: "false"}):
             plan = plan_of(spark.sql(f"SELECT * FROM {side} a JOIN {side} b USING (day)"))
-            other = plan_of(spark.sql(f"SELECT * FROM {side} a JOIN {side.replace('>= 1', '>= 2')} b USING (day)"))
+            other = plan_of(spark.sql(f"SELECT * FROM {side} a JOIN {side.replace('1500', '1600')} b USING (day)"))
         assert "ReusedExchange" in plan
         assert "ReusedExchange" not in other
 
@@ -347,9 +348,11 @@ class TestPruning:
                 assert ours == spark.read.parquet(*files).rdd.getNumPartitions()
 
     def test_statistics_reach_the_optimizer(self, spark: SparkSession, days: Log) -> None:
-        stats = spark.sql(f"SELECT id FROM {days.name} WHERE day = 1")._jdf.queryExecution().optimizedPlan().stats()  # type: ignore[operator]
-        assert stats.rowCount().get().longValue() == 500
-        assert 0 < stats.sizeInBytes().longValue() < 100_000
+        with settings(spark, spark__sql__cbo__enabled="true"):  # Spark drops row counts otherwise
+            frame = spark.sql(f"SELECT id FROM {days.name} WHERE day = 1")
+            stats = frame._jdf.queryExecution().optimizedPlan().collectLeaves().head().stats()  # type: ignore[operator]
+        assert str(stats.rowCount().get()) == "500"
+        assert 0 < int(str(stats.sizeInBytes())) < 100_000
 
 
 class TestAggregates:

@@ -71,7 +71,7 @@ class Mirror:
 
     def create(self, columns: Sequence[Column], name: str = "t") -> None:
         listed = ", ".join(f"{column.duck} {column.kind.duck}" for column in columns)
-        self.connection.execute(f"CREATE OR REPLACE TABLE {name} ({listed})")
+        self.execute(f"CREATE OR REPLACE TABLE {name} ({listed})")
 
     def offer(self, columns: tuple[Column, ...], rows: list[Row], empty_is_null: Iterable[str] = ()) -> None:
         """Puts rows into `incoming`. An empty string in a partition column is null in the table."""
@@ -80,7 +80,7 @@ class Mirror:
         self.create(columns, "incoming")
         arrow = to_arrow(columns, offered, mirror=True)
         self.connection.register("arrow_rows", arrow)
-        self.connection.execute("INSERT INTO incoming SELECT * FROM arrow_rows")
+        self.execute("INSERT INTO incoming SELECT * FROM arrow_rows")
         self.connection.unregister("arrow_rows")
 
     def insert(self) -> int:
@@ -88,18 +88,17 @@ class Mirror:
 
     def change(self, sql: str) -> int:
         """Runs DML; how many rows it changed."""
-        (count,) = self.connection.execute(sql).fetchone() or (0,)
-        return int(count)
+        return self.number(sql)
 
     def execute(self, sql: str) -> None:
-        self.connection.execute(sql)
+        self.connection.execute(sql).fetchall()
 
     def query(self, sql: str) -> pa.Table:
-        return self.connection.execute(sql).to_arrow_table()
+        return self.connection.sql(sql).to_arrow_table()
 
     def number(self, sql: str) -> int:
-        (value,) = self.connection.execute(sql).fetchone() or (0,)
-        return int(value or 0)
+        ((value,),) = self.connection.execute(sql).fetchall()
+        return int(value)
 
     def count(self) -> int:
         return self.number("SELECT count(*) FROM t")

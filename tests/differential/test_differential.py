@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from pyspark.sql import SparkSession
@@ -28,6 +28,8 @@ _LENIENT = {
     "suppress_health_check": list(HealthCheck),
     "phases": (Phase.generate, Phase.shrink),
     "print_blob": False,
+    "report_multiple_bugs": False,
+    "verbosity": Verbosity.quiet,  # the story in the error says it all, and shorter
 }
 
 

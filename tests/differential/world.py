@@ -101,7 +101,7 @@ class World:
 
     def reported(self, statement: Callable[[], object]) -> Report:
         """Runs a statement the way the Python API does, for the report of it."""
-        return self.table._run("statement", statement)
+        return self.table.run("statement", statement)
 
     def sql(self, text: str) -> Report:
         return self.reported(lambda: self.spark.sql(text).collect())

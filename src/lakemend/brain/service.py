@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pathlib
 import tempfile
 import threading
 from collections import OrderedDict
@@ -59,7 +60,7 @@ class Brain:
     def call(self, op: str, payload: str) -> str:
         """One request of the connector. Never raises."""
         try:
-            answer = orjson.dumps(self.ask(op, orjson.loads(payload)), option=orjson.OPT_NON_STR_KEYS)
+            answer = orjson.dumps(self.ask(op, _received(payload)), option=orjson.OPT_NON_STR_KEYS)
             return answer.decode() if len(answer) <= _INLINE else _as_file(answer)
         except LakemendError as error:
             log.info("%s failed: %s", op, error)
@@ -221,6 +222,18 @@ def _key(request: Mapping[str, Any]) -> bytes:
 
 def _error(error: LakemendError) -> str:
     return orjson.dumps({"error": error.to_payload()}, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def _received(payload: str) -> Any:
+    """The request itself, also where it came as the name of a file."""
+    request = orjson.loads(payload)
+    if isinstance(request, dict) and set(request) == {"file"}:
+        path = pathlib.Path(request["file"])
+        try:
+            return orjson.loads(path.read_bytes())
+        finally:
+            path.unlink(missing_ok=True)
+    return request
 
 
 def _as_file(answer: bytes) -> str:

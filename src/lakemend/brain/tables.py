@@ -13,9 +13,10 @@ import os
 import posixpath
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from lakemend.errors import NotATableError, TableNotFoundError, VersionNotFoundError
+from lakemend.errors import CorruptTableError, NotATableError, TableNotFoundError, VersionNotFoundError
 from lakemend.formats.format import Format, Snapshot, Table
 from lakemend.storage import Store, local_path, normalise, open_store
 
@@ -36,14 +37,14 @@ class OpenTable:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def latest(self) -> Snapshot:
-        return self._kept(self.table.latest())
+        return self._kept(self.table.latest)
 
     def at_version(self, version: int) -> Snapshot:
         """A version as the log has it now."""
-        return self._kept(self.table.at_version(version))
+        return self._kept(lambda: self.table.at_version(version))
 
     def at_timestamp(self, millis: int) -> Snapshot:
-        return self._kept(self.table.at_timestamp(millis))
+        return self._kept(lambda: self.table.at_timestamp(millis))
 
     def pinned(self, version: int) -> Snapshot:
         """The snapshot a statement has loaded before, or the version from the log."""
@@ -53,7 +54,12 @@ class OpenTable:
                 return self._snapshots[version]
         return self.at_version(version)
 
-    def _kept(self, snapshot: Snapshot) -> Snapshot:
+    def _kept(self, find: Callable[[], Snapshot]) -> Snapshot:
+        try:
+            snapshot = find()
+        except CorruptTableError as error:
+            # A log names its files by their place in the table alone.
+            raise error.at(self.location) from error.__cause__
         with self._lock:
             self._snapshots[snapshot.version] = snapshot
             self._snapshots.move_to_end(snapshot.version)

@@ -28,12 +28,23 @@ object Bridge {
   def call(op: String, request: ObjectNode): JsonNode = {
     val target = brain.getOrElse(throw LakemendException.withoutBrain())
     val answer =
-      try target.call(op, request.toString)
+      try target.call(op, handedOver(request.toString))
       catch { case e: py4j.Py4JException => throw LakemendException.unreachable(op, e) }
     val node = mapper.readTree(answer)
     if (node.has("error")) throw LakemendException.of(node.get("error"))
     if (node.has("file")) readAndDelete(new File(node.get("file").asText)) else node
   }
+
+  /** A large request costs less as a file than through the socket; the brain reads and deletes it. */
+  private def handedOver(request: String): String =
+    if (request.length <= Inline) request
+    else {
+      val file = Files.createTempFile("lakemend-request-", ".json")
+      Files.writeString(file, request)
+      this.request().put("file", file.toString).toString
+    }
+
+  private val Inline = 256 * 1024
 
   private def readAndDelete(file: File): JsonNode =
     try mapper.readTree(file)

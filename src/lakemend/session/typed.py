@@ -2,7 +2,8 @@
 
 `start` installs it; nothing else calls it. PySpark converts every JVM exception in one place,
 `pyspark.errors.exceptions.captured`: a chain of causes that holds a `lakemend.LakemendException` becomes the Python
-class its payload names, with Spark's own exception as `__cause__`. Every other error is PySpark's affair.
+class its payload names, with Spark's own exception as `__cause__`. So does what Spark itself refuses about one of our
+tables (`refusals`). Every other error is PySpark's affair.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ from typing import Any
 
 import orjson
 from pyspark.errors.exceptions import captured
-from pyspark.sql import SparkSession
 
-from lakemend.errors import ConstraintViolationError, LakemendError, SchemaMismatchError, SessionError, from_payload
-from lakemend.session.names import catalogs_of
+from lakemend.errors import LakemendError, SessionError, from_payload
+from lakemend.session.refusals import refusal
 
 _EXCEPTION = "lakemend.LakemendException"
 _DEPTH = 50
@@ -73,7 +73,7 @@ def _typed(error: Any) -> LakemendError | None:
         name = error.getClass().getName()
         if name == _EXCEPTION:
             return from_payload(orjson.loads(error.payload()))
-        if refused := _violation(error) or _mismatch(error, name):
+        if refused := refusal(error, name):
             return refused
         if name == "java.lang.ClassNotFoundException" and "fs.s3a.S3AFileSystem" in str(error.getMessage()):
             return SessionError(
@@ -84,50 +84,3 @@ def _typed(error: Any) -> LakemendError | None:
             )
         error = error.getCause()
     return None
-
-
-def _violation(error: Any) -> ConstraintViolationError | None:
-    """Spark itself checks the CHECK and NOT NULL constraints that a table reports."""
-    message = str(error.getMessage())
-    for condition in ("CHECK_CONSTRAINT_VIOLATION", "NOT_NULL_ASSERT_VIOLATION"):
-        if message.startswith(f"[{condition}"):
-            return ConstraintViolationError(
-                "a row breaks a constraint of the table",
-                cause=_facts(message),
-                remedy="correct or leave out such rows; nothing was written",
-                condition=condition,
-            )
-    return None
-
-
-def _mismatch(error: Any, name: str) -> SchemaMismatchError | None:
-    """Spark itself compares the columns of a write with the table's, before Lakemend is asked."""
-    if not name.endswith("AnalysisException"):
-        return None
-    message = str(error.getMessage())
-    for condition in ("INCOMPATIBLE_DATA_FOR_TABLE", "INSERT_COLUMN_ARITY_MISMATCH"):
-        if message.startswith(f"[{condition}"):
-            table = str(error.getMessageParameters().get("tableName"))
-            if not _is_ours(table):
-                return None
-            return SchemaMismatchError(
-                f"the columns do not fit the table {table}",
-                cause=_facts(message),
-                remedy="name and cast the columns as the table has them, or let the write change the table "
-                "(schema_evolution=True, mergeSchema); nothing was written",
-                table=table,
-                condition=str(error.getCondition()),
-            )
-    return None
-
-
-def _is_ours(table: str) -> bool:
-    """Whether a quoted table name, catalog first, lies in a Lakemend catalog or is one of our paths."""
-    spark = SparkSession.getActiveSession()
-    first = table.split(".")[0].strip("`")
-    return first in ("delta", "lakemend") or (spark is not None and first in catalogs_of(spark))
-
-
-def _facts(message: str) -> str:
-    """The text of a Spark error, without its condition and SQL state."""
-    return " ".join(message.split("]", 1)[1].split(" SQLSTATE", 1)[0].split())

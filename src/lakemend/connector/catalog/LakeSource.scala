@@ -94,11 +94,13 @@ class PathTable(asked: StructType, options: CaseInsensitiveStringMap)
 
 /** One `df.write.format("lakemend").save(path)`. */
 case class PathWrite(mode: SaveMode, options: CaseInsensitiveStringMap, data: DataFrame) {
-  private val path = PathTables.path(options)
+  private val given = PathTables.path(options)
+  /** As part of a name in SQL, a path is known by its slash or its scheme. */
+  private val path = if (given.contains("/") || given.contains(":")) given else s"./$given"
   private val catalog = data.sparkSession.conf.get("spark.lakemend.catalog", "lake")
   private val table = s"`${quote(catalog)}`.`lakemend`.`${quote(path)}`"
   private val partitionColumns: Seq[String] = Option(options.get("__partition_columns")).toSeq
-    .flatMap(json => Bridge.mapper.readTree(json).asScala.map(_.asText))
+    .flatMap(json => Bridge.mapper.readTree(json).asScala.map(c => column(c.asText)))
 
   def run(): Unit = mode match {
     case SaveMode.ErrorIfExists => create()
@@ -162,6 +164,12 @@ case class PathWrite(mode: SaveMode, options: CaseInsensitiveStringMap, data: Da
         s"partitionBy says (${partitionColumns.mkString(", ")}), the table is partitioned by (${actual.mkString(", ")})",
         "leave partitionBy out, or replace the table with mode(\"overwrite\").option(\"overwriteSchema\", true)")
   }
+
+  /** Spark wants odd names in partitionBy quoted and passes them on as they are written. */
+  private def column(text: String): String =
+    if (text.length > 2 && text.startsWith("`") && text.endsWith("`") && !data.columns.contains(text))
+      text.substring(1, text.length - 1).replace("``", "`")
+    else text
 
   private def quoted(name: String): String = s"`${quote(name)}`"
 

@@ -1,0 +1,97 @@
+"""What Spark's own analyzer and plans refuse about a Lakemend table, as Lakemend's errors.
+
+`typed` asks this for every exception that crosses from the JVM. Spark looks for tables, compares the columns of a
+write and checks constraints before or without asking Lakemend; a user should meet the same class as through
+the Python API all the same. Errors about tables of other catalogs are left alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lakemend.errors import ConstraintViolationError, LakemendError, SchemaMismatchError, TableNotFoundError
+from lakemend.session.names import catalogs_of
+from lakemend.session.settings import PATH_CATALOGS
+
+_CONSTRAINTS = ("CHECK_CONSTRAINT_VIOLATION", "NOT_NULL_ASSERT_VIOLATION")
+_COLUMNS = ("INCOMPATIBLE_DATA_FOR_TABLE", "INSERT_COLUMN_ARITY_MISMATCH")
+_EVOLUTION = "Failed to merge incompatible schemas"
+_EVOLVE = "or let the write change the table (schema_evolution=True, mergeSchema)"
+
+
+def refusal(error: Any, name: str) -> LakemendError | None:
+    """The typed error for a JVM exception of class `name`; None if it is not about one of our tables."""
+    message = str(error.getMessage())
+    if message.startswith(_EVOLUTION):
+        return _evolution(error, message)
+    if not message.startswith("["):
+        return None
+    condition = message[1:].split("]", 1)[0]
+    family = condition.split(".", 1)[0]
+    if family in _CONSTRAINTS:
+        return ConstraintViolationError(
+            "a row breaks a constraint of the table",
+            cause=_facts(message),
+            remedy="correct or leave out such rows; nothing was written",
+            condition=family,
+        )
+    if name.endswith("AnalysisException"):
+        if family in _COLUMNS:
+            return _mismatch(_parameter(error, "tableName"), condition, _facts(message))
+        if family == "TABLE_OR_VIEW_NOT_FOUND":
+            return _missing(_parameter(error, "relationName"))
+        if family == "UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY" and len(error.getQueryContext()):
+            return _missing(str(error.getQueryContext()[0].fragment()))
+    return None
+
+
+def _mismatch(table: str, condition: str, facts: str) -> SchemaMismatchError | None:
+    if not _is_ours(table):
+        return None
+    return SchemaMismatchError(
+        f"the columns do not fit the table {table}",
+        cause=facts,
+        remedy=f"name and cast the columns as the table has them, {_EVOLVE}; nothing was written",
+        table=table,
+        condition=condition,
+    )
+
+
+def _evolution(error: Any, message: str) -> SchemaMismatchError:
+    # Only writes that may evolve a table's schema merge schemas in the analyzer.
+    inner = error.getCause()
+    facts = str(inner.getMessage()) if inner is not None else message
+    return SchemaMismatchError(
+        "the columns do not fit the table, and it cannot change to fit them",
+        cause=_facts(facts) if facts.startswith("[") else " ".join(facts.split()),
+        remedy="cast the columns to the table's types; nothing was written",
+    )
+
+
+def _missing(table: str) -> TableNotFoundError | None:
+    if not _is_ours(table):
+        return None
+    return TableNotFoundError(
+        f"table {table} does not exist",
+        cause="the catalog has no table of that name, or nothing lies at that path",
+        remedy="check the spelling, or create the table",
+        table=table,
+    )
+
+
+def _is_ours(table: str) -> bool:
+    """Whether a table name, catalog first, lies in a Lakemend catalog or is one of our paths."""
+    spark = SparkSession.getActiveSession()
+    first = table.split(".")[0].strip("`")
+    return first in PATH_CATALOGS or (spark is not None and first in catalogs_of(spark))
+
+
+def _parameter(error: Any, name: str) -> str:
+    return str(error.getMessageParameters().get(name))
+
+
+def _facts(message: str) -> str:
+    """The text of a Spark error, without its condition and SQL state."""
+    return " ".join(message.split("]", 1)[1].split(" SQLSTATE", 1)[0].split())

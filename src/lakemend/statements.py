@@ -1,0 +1,142 @@
+"""UPDATE and DELETE from Python: the same Spark plans as in SQL, with a dry run and with retries.
+
+`Table` calls this. A statement that loses against a concurrent one is run again from a fresh
+snapshot, a bounded number of times; everything else ends in one commit or none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+from lakemend.errors import CommitConflictError, InvalidInputError
+from lakemend.report import Report
+
+if TYPE_CHECKING:
+    from lakemend.table import Table
+
+log = logging.getLogger(__name__)
+
+RETRIES = 5
+_RETRIES_SETTING = "spark.lakemend.conflict.retries"
+
+Value = str | int | float | bool | Column | None
+
+
+class Update:
+    """An UPDATE being put together: `table.update().set("price", "price * 1.1").where("country = 'DE'").execute()`."""
+
+    def __init__(self, table: Table, set: Mapping[str, Any] | None = None, where: str | Column | None = None) -> None:
+        self._table = table
+        self._assignments: list[tuple[str, Column]] = []
+        self._conditions: list[Column] = []
+        for column, value in (set or {}).items():
+            self.set(column, value)
+        if where is not None:
+            self.where(where)
+
+    def set(self, column: str, value: Any) -> Update:
+        """Assigns a column (or `struct.field`) an SQL expression or a Column, evaluated on the row as it was."""
+        if any(name.lower() == column.lower() for name, _ in self._assignments):
+            raise InvalidInputError(
+                f"{column} is assigned twice", remedy="keep one of the assignments", column=column
+            )
+        self._assignments.append((column, _expression(value)))
+        return self
+
+    def where(self, condition: str | Column) -> Update:
+        """Narrows the rows; called several times, all conditions must hold."""
+        self._conditions.append(_expression(condition))
+        return self
+
+    filter = where
+
+    def execute(self, *, dry_run: bool = False, retries: int | None = None) -> Report:
+        if not self._assignments:
+            raise InvalidInputError("the update sets nothing", remedy='call set("column", "expression") first')
+        condition = _all(self._conditions)
+        if dry_run:
+            return _dry_run(self._table, "update", condition)
+
+        def run(spark: SparkSession) -> None:
+            columns = [name for name, _ in self._assignments]
+            values = [value._jc for _, value in self._assignments]
+            _statements(spark).update(spark._jsparkSession, self._table.parts, columns, values, _java(condition))
+
+        return run_with_retries(self._table, "update", run, retries)
+
+
+def delete(table: Table, where: str | Column | None, *, dry_run: bool, retries: int | None) -> Report:
+    condition = None if where is None else _expression(where)
+    if dry_run:
+        return _dry_run(table, "delete", condition)
+
+    def run(spark: SparkSession) -> None:
+        _statements(spark).delete(spark._jsparkSession, table.parts, _java(condition))
+
+    return run_with_retries(table, "delete", run, retries)
+
+
+def run_with_retries(
+    table: Table, operation: str, statement: Callable[[SparkSession], None], retries: int | None
+) -> Report:
+    """Runs a statement; on a conflict, again from the newest version."""
+    limit = retries if retries is not None else int(table.spark.conf.get(_RETRIES_SETTING, str(RETRIES)) or RETRIES)
+    for attempt in range(limit + 1):
+        try:
+            report = table.run(operation, lambda: statement(table.spark))
+            return replace(report, attempts=attempt + max(report.attempts, 1))
+        except CommitConflictError as error:
+            if attempt == limit:
+                raise
+            log.info("%s on %s lost to a concurrent change and runs again: %s", operation, table.name, error)
+    raise AssertionError("unreachable")
+
+
+def _dry_run(table: Table, operation: str, condition: Column | None) -> Report:
+    """What the statement would change, read and counted by Spark; nothing is written."""
+    frame = table.to_df()
+    matching = (frame if condition is None else frame.where(condition)).groupBy("_file").agg(F.count(F.lit(1)).alias("n"))
+    files = {row["_file"]: row["n"] for row in matching.collect()}
+    rows = sum(files.values())
+    every = table.files().num_rows
+    return Report(
+        operation=operation,
+        table=table.name,
+        dry_run=True,
+        updated=rows if operation == "update" else 0,
+        deleted=rows if operation == "delete" else 0,
+        files_scanned=len(files),
+        files_skipped=every - len(files),
+        plan={"version": table.version, "rows": rows, "files": files},
+    )
+
+
+def _statements(spark: SparkSession) -> Any:
+    return spark._jvm.org.apache.spark.sql.lakemend.Statements  # type: ignore[union-attr]
+
+
+def _java(column: Column | None) -> Any:
+    return None if column is None else column._jc
+
+
+def _all(conditions: list[Column]) -> Column | None:
+    if not conditions:
+        return None
+    whole = conditions[0]
+    for condition in conditions[1:]:
+        whole = whole & condition
+    return whole
+
+
+def _expression(value: Any) -> Column:
+    if isinstance(value, Column):
+        return value
+    if isinstance(value, str):
+        return F.expr(value)
+    return F.lit(value)
