@@ -53,12 +53,22 @@ def expected_failure(spark: SparkSession) -> Iterator[None]:
 
 def main(warehouse: str) -> None:
     started = time.monotonic()
+    spark = start(warehouse)
+    tour(spark, warehouse)
+    spark.stop()
+    print(f"\n{time.monotonic() - started:.0f} seconds in all. README.md goes on from here.")
+
+
+def start(warehouse: str) -> SparkSession:
     title("A Spark session with a catalog for Delta tables in it")
     code("spark = lakemend.session(warehouse=…)")
     conf = {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false"}
     spark = lakemend.session(warehouse=warehouse, master="local[2]", conf=conf)
     print(f"Spark {spark.version}, catalog `lake`; no Delta or Iceberg jar on the class path")
+    return spark
 
+
+def tour(spark: SparkSession, warehouse: str) -> None:
     create_and_fill(spark)
     orders = lakemend.table(spark, "shop.orders")
     replace_a_partition(spark, orders)
@@ -69,8 +79,6 @@ def main(warehouse: str) -> None:
     other_engines(location)
     change_the_schema(spark)
     tell_the_history(orders)
-    spark.stop()
-    print(f"\n{time.monotonic() - started:.0f} seconds in all. README.md goes on from here.")
 
 
 def create_and_fill(spark: SparkSession) -> None:

@@ -142,7 +142,7 @@ class Log:
 
 def plan_of(frame: DataFrame) -> str:
     frame.collect()
-    return str(frame._jdf.queryExecution().executedPlan().toString())  # type: ignore[operator]
+    return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
 def rows_of(spark: SparkSession, sql: str) -> list[tuple[Any, ...]]:
@@ -350,7 +350,7 @@ class TestPruning:
     def test_statistics_reach_the_optimizer(self, spark: SparkSession, days: Log) -> None:
         with settings(spark, spark__sql__cbo__enabled="true"):  # Spark drops row counts otherwise
             frame = spark.sql(f"SELECT id FROM {days.name} WHERE day = 1")
-            stats = frame._jdf.queryExecution().optimizedPlan().collectLeaves().head().stats()  # type: ignore[operator]
+            stats = frame._jdf.queryExecution().optimizedPlan().collectLeaves().head().stats()
         assert str(stats.rowCount().get()) == "500"
         assert 0 < int(str(stats.sizeInBytes())) < 100_000
 
@@ -607,18 +607,54 @@ class TestWholeFiles:
         log = Log(tmp_path / "t", schema_of(("x", "integer")))
         log.write("f.parquet", pa.table({"x": pa.array(range(5000), pa.int32())}), row_group_size=500)
         log.commit()
-        jvm = spark._jvm
-        assert jvm is not None
+        jvm, gateway = spark._jvm, spark.sparkContext._gateway
+        assert jvm is not None and gateway is not None
         ident = jvm.org.apache.spark.sql.connector.catalog.Identifier.of(
-            spark.sparkContext._gateway.new_array(jvm.java.lang.String, 0), str(log.root)
+            gateway.new_array(jvm.java.lang.String, 0), str(log.root)
         )
         catalog = spark._jsparkSession.sessionState().catalogManager().catalog("lake")
         meta = catalog.loadTable(ident).meta()
         options = jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap.empty()
-        tasks = {}
+        filters = jvm.org.apache.spark.sql.connector.expressions.filter
+        expressions = jvm.org.apache.spark.sql.connector.expressions
+        sides = gateway.new_array(expressions.Expression, 2)
+        sides[0], sides[1] = expressions.Expressions.column("x"), expressions.Expressions.literal(1)
+        predicates = gateway.new_array(filters.Predicate, 1)
+        predicates[0] = filters.Predicate("=", sides)
+        tasks, rows = {}, {}
         with settings(spark, spark__sql__files__maxPartitionBytes=1000, spark__sql__files__openCostInBytes=0):
             for whole in (True, False):
-                scan = jvm.lakemend.read.LakeScanBuilder(meta, options, whole).build()
-                tasks[whole] = len(scan.planInputPartitions())
-        assert tasks[True] == 1
-        assert tasks[False] > 1
+                builder = jvm.lakemend.read.LakeScanBuilder(meta, options, whole)
+                assert len(builder.pushPredicates(predicates)) == 1
+                scan = builder.build()
+                partitions = scan.planInputPartitions()
+                tasks[whole], rows[whole] = len(partitions), 0
+                for partition in partitions:
+                    reader = scan.createReaderFactory().createColumnarReader(partition)
+                    while reader.next():
+                        rows[whole] += reader.get().numRows()
+                    reader.close()
+        assert tasks[True] == 1 < tasks[False]
+        assert rows[False] == 500, "one row group holds what the predicate asks for"
+        assert rows[True] == 5000
+
+
+class TestMask:
+    def test_positions_beyond_two_to_the_31(self, spark: SparkSession) -> None:
+        dead = [0, 7, 2**31 - 1, 2**31 + 5, 2**32 + 7, 2**40]
+        assert spark._jvm is not None
+        mask = spark._jvm.lakemend.read.Mask.parse(MAGIC + BitMap64(dead).serialize(), len(dead))
+        asked = sorted({p + d for p in dead for d in (0, 1, 2)})
+        assert [p for p in asked if mask.isDead(p)] == dead
+        assert mask.isDead(7), "asking for an earlier position starts over"
+        assert not mask.isDead(8)
+
+
+class TestText:
+    def test_char_and_varchar(self, spark: SparkSession, namespace: str, reader: str) -> None:
+        name = f"{namespace}.texts"
+        spark.sql(f"CREATE TABLE {name} (c CHAR(5), v VARCHAR(5), p CHAR(3)) PARTITIONED BY (p)")
+        spark.sql(f"INSERT INTO {name} VALUES ('ab', 'cd', 'x'), ('abcde', NULL, 'y')")
+        assert rows_of(spark, f"SELECT c, v, p FROM {name} WHERE c = 'ab' AND p = 'x'") == [("ab   ", "cd", "x  ")]
+        assert rows_of(spark, f"SELECT p, count(*) FROM {name} GROUP BY p ORDER BY p") == [("x  ", 1), ("y  ", 1)]
+        assert rows_of(spark, f"SELECT c FROM {name} WHERE v IS NULL") == [("abcde",)]

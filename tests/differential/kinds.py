@@ -88,7 +88,7 @@ def _number(value: float) -> str:
 def _decimal(precision: int, scale: int, *wider: str) -> Kind:
     most = 10**precision - 1
     values = st.one_of(st.integers(-500, 500), st.sampled_from([-most, most]), st.integers(-most, most)).map(
-        lambda unscaled: Decimal(unscaled).scaleb(-scale).quantize(Decimal(1).scaleb(-scale))
+        lambda unscaled: Decimal((unscaled < 0, tuple(map(int, str(abs(unscaled)))), -scale))
     )
     name = f"decimal({precision},{scale})"
     return _scalar(name, name, pa.decimal128(precision, scale), values, lambda v: f"'{v:f}'", wider=wider)

@@ -31,7 +31,7 @@ def plain(value: Any, zeros_differ: bool = True) -> Any:
     if isinstance(value, dt.datetime):
         return ("moment", value.replace(tzinfo=None))
     if isinstance(value, Decimal):
-        return ("decimal", value.normalize() if value else Decimal(0))
+        return ("decimal", value)
     if isinstance(value, bool):
         return ("boolean", value)
     if isinstance(value, dict):

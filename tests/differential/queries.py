@@ -43,7 +43,7 @@ def literals(draw: Draw, world: World, column: Column) -> Any:
 
 
 def conditions(draw: Draw, world: World, columns: tuple[Column, ...] | None = None, depth: int = 2) -> Condition:
-    candidates = [c for c in columns or world.columns if c.kind.orderable or c.kind.fields]
+    candidates = [c for c in (world.columns if columns is None else columns) if c.kind.orderable or c.kind.fields]
     if not candidates:
         return draw(st.sampled_from([("true", "true"), ("1 = 2", "1 = 2")]))
     shape = draw(st.sampled_from(["leaf", "leaf", "and", "or", "not"])) if depth else "leaf"

@@ -110,7 +110,7 @@ class ReplaceTable(Verb):
         def mirror() -> Counts:
             deleted = world.mirror.count()
             world.mirror.create(design.columns)
-            world.design, world.checks, world.widened = design, {}, False
+            world.design, world.checks = design, {}
             world.offer(design.columns, rows)
             return Counts(inserted=world.mirror.insert(), deleted=deleted)
 
@@ -464,22 +464,23 @@ class WidenColumn(Verb):
 
 
 class AddCheck(Verb):
-    """A condition that some row breaks, or NULL, is refused."""
+    """A condition that some row breaks is refused; one that is unknown (NULL) holds, as everywhere in SQL."""
 
     def applies(self, world: World) -> bool:
-        return len(world.checks) < 2
+        return len(world.checks) < 2 and any(c.kind.orderable for c in world.columns)
 
     def draw(self, draw: Draw, world: World) -> Step:
         spark, duck = conditions(draw, world, tuple(c for c in world.columns if c.kind.orderable), depth=1)
         name = f"check_{len(world.statements)}"
-        broken = world.mirror.number(f"SELECT count(*) FROM t WHERE ({duck}) IS NOT TRUE")
+        broken = world.mirror.number(f"SELECT count(*) FROM t WHERE NOT ({duck})")
         statement = f"ALTER TABLE {world.name} ADD CONSTRAINT {name} CHECK ({spark})"
 
         def then() -> None:
             world.checks[name] = (spark, duck)
 
         step = _alter(world, statement, None, then)
-        return replace(step, fails_with=_violation(not broken))
+        # Spark cannot plan a condition that it proves to be true.
+        return replace(step, fails_with=_violation(not broken), refused_by_spark="No plan for AddCheckConstraint")
 
 
 class DropCheck(Verb):

@@ -22,8 +22,9 @@ from lakemend.report import Report
 from tests.differential.oracle import Mirror, Rows, describe_difference, multiset
 from tests.differential.tables import Column, Design, Row, to_arrow
 
-# What deltalake says of tables it cannot read by design, not by our fault.
-_NOT_FOR_DELTALAKE = ("TypeWidening", "typeWidening")
+# What deltalake says of tables whose types were widened: it knows the feature in part, and parses partition values
+# that were written under the old type as the new one.
+_NOT_FOR_DELTALAKE = ("TypeWidening", "typeWidening", "Failed to parse value")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Step:
     run: Callable[[], Report | None]
     mirror: Callable[[], Counts]
     fails_with: type[Exception] | None = None
+    refused_by_spark: str | None = None  # Spark may fail with this text, and then nothing may have happened
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class World:
         partitions = self.design.partition_by if partition_by is None else partition_by
         self.mirror.offer(columns, rows, empty_is_null=partitions)
         conditions = [f"{c.duck} IS NULL" for c in columns if not c.nullable]
-        conditions += [f"({duck}) IS NOT TRUE" for _, duck in self.checks.values()]
+        conditions += [f"NOT ({duck})" for _, duck in self.checks.values()]
         wrong = " OR ".join(conditions)
         return not wrong or not self.mirror.number(f"SELECT count(*) FROM incoming WHERE {wrong}")
 
@@ -137,7 +139,13 @@ class World:
 
     def _succeeds(self, step: Step) -> None:
         before = self.version
-        report = step.run()
+        try:
+            report = step.run()
+        except Exception as error:
+            if step.refused_by_spark is None or step.refused_by_spark not in str(error):
+                raise
+            assert self.table.version == before, "a refused statement made a version"
+            return
         counts = step.mirror()
         version = self.table.version
         self._check_report(report, counts, before, version)

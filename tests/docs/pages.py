@@ -69,7 +69,7 @@ class Page:
 
     def steps(self) -> Iterator[tuple[Block, Block | None]]:
         """Every block that runs, with the output shown after it."""
-        for block, after in zip(self.blocks, [*self.blocks[1:], None], strict=True):
+        for block, after in zip(self.blocks, [*self.blocks[1:], None], strict=False):
             if block.language in RUNS and block.reason is None:
                 expected = after if after is not None and after.language == "text" and not after.gap else None
                 yield block, expected if block.language != "console" else block
@@ -102,11 +102,11 @@ def _blocks(lines: list[str]) -> Iterator[Block]:
 class Runner:
     """One page's namespace."""
 
-    def __init__(self, spark: Any, home: Path) -> None:
+    def __init__(self, spark: Any, home: Path, warehouse: Path) -> None:
         import lakemend
 
         self._spark = spark
-        self._home = home
+        self._shown = {str(warehouse): f"{HOME}/warehouse", str(home): HOME}
         self._names: dict[str, Any] = {"spark": spark, "lakemend": lakemend, "__name__": "__docs__"}
 
     def run(self, block: Block, where: str) -> list[str]:
@@ -117,8 +117,9 @@ class Runner:
             "console": self._console,
         }
         printed = runs[block.language](block, where)
-        shown = printed.replace(f"file://{self._home}", f"file://{HOME}").replace(str(self._home), HOME)
-        return [line.rstrip() for line in shown.rstrip().splitlines()]
+        for real, shown in self._shown.items():
+            printed = printed.replace(real, shown)
+        return [line.rstrip() for line in printed.rstrip().splitlines()]
 
     def _python(self, block: Block, where: str) -> str:
         source = "\n" * block.line + "\n".join(block.text)

@@ -19,11 +19,11 @@ RUNNING = [path for path in PAGES if any(True for _ in Page.read(path).steps())]
 
 
 @pytest.fixture
-def home(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
+def home(spark: SparkSession, warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A directory of the page's own, in which it stands; what the page leaves in the catalog goes afterwards."""
-    place = tmp_path_factory.mktemp("home")
+    place = tmp_path / "me"
+    place.mkdir()
+    (place / "warehouse").symlink_to(warehouse, target_is_directory=True)
     monkeypatch.chdir(place)
     monkeypatch.setattr(lakemend, "session", lambda *_, **__: spark)
     monkeypatch.setenv("COLUMNS", "100")
@@ -44,8 +44,8 @@ def home(
 
 
 @pytest.mark.parametrize("path", RUNNING, ids=lambda path: str(path.relative_to(ROOT)))
-def test_page(path: Path, spark: SparkSession, home: Path, caplog: pytest.LogCaptureFixture) -> None:
-    page, runner = Page.read(path), Runner(spark, home)
+def test_page(path: Path, spark: SparkSession, home: Path, warehouse: Path) -> None:
+    page, runner = Page.read(path), Runner(spark, home, warehouse)
     outputs: dict[int, list[str]] = {}
     spark.sparkContext.setLogLevel("OFF")
     try:

@@ -7,13 +7,12 @@ import org.apache.spark.sql.catalyst.expressions.{AttributeReference, ExprId, Li
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.{QuotingUtils, UnsafeRowUtils}
 import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Column}
-import org.apache.spark.sql.connector.expressions.filter.{PartitionPredicate, Predicate}
+import org.apache.spark.sql.connector.expressions.filter.PartitionPredicate
 import org.apache.spark.sql.connector.expressions.{Literal => V2Literal}
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.WholeStageCodegenExec
-import org.apache.spark.sql.internal.connector.{PartitionPredicateImpl, PredicateUtils}
+import org.apache.spark.sql.internal.connector.PartitionPredicateImpl
 import org.apache.spark.sql.internal.{LegacyBehaviorPolicy, SQLConf}
-import org.apache.spark.sql.sources.Filter
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.types.{DataType, StructType}
@@ -60,8 +59,6 @@ object SparkBridge {
     }
   }
 
-  def v1Filters(predicates: Seq[Predicate]): Seq[Filter] =
-    predicates.filterNot(_.isInstanceOf[PartitionPredicate]).flatMap(p => PredicateUtils.toV1(p))
 
   /** Equal for predicates that mean the same, whichever scan they were made for. */
   def canonical(predicate: PartitionPredicate, partitionColumns: Seq[String]): Any = predicate match {

@@ -15,7 +15,7 @@ from lakemend.errors import ConstraintViolationError, LakemendError, SchemaMisma
 from lakemend.session.names import catalogs_of
 from lakemend.session.settings import PATH_CATALOGS
 
-_CONSTRAINTS = ("CHECK_CONSTRAINT_VIOLATION", "NOT_NULL_ASSERT_VIOLATION")
+_CONSTRAINTS = ("CHECK_CONSTRAINT_VIOLATION", "NOT_NULL_ASSERT_VIOLATION", "NEW_CHECK_CONSTRAINT_VIOLATION")
 _COLUMNS = ("INCOMPATIBLE_DATA_FOR_TABLE", "INSERT_COLUMN_ARITY_MISMATCH")
 _EVOLUTION = "Failed to merge incompatible schemas"
 _EVOLVE = "or let the write change the table (schema_evolution=True, mergeSchema)"
@@ -37,7 +37,7 @@ def refusal(error: Any, name: str) -> LakemendError | None:
             remedy="correct or leave out such rows; nothing was written",
             condition=family,
         )
-    if name.endswith("AnalysisException"):
+    if name.startswith("org.apache.spark.sql."):
         if family in _COLUMNS:
             return _mismatch(_parameter(error, "tableName"), condition, _facts(message))
         if family == "TABLE_OR_VIEW_NOT_FOUND":

@@ -32,7 +32,9 @@ object FilePacking {
 
   private def slice(file: DataFile, maxBytes: Long, splitting: Boolean): Seq[FileSlice] =
     if (!splitting || file.size <= maxBytes) Seq(new FileSlice(file, 0, file.size))
-    else (0L until file.size by maxBytes).map(start => new FileSlice(file, start, math.min(maxBytes, file.size - start)))
+    else (0L until file.size by maxBytes).map { start =>
+      new FileSlice(file, start, math.min(maxBytes, file.size - start))
+    }
 
   private def pack(slices: Seq[FileSlice], maxBytes: Long, openCost: Long): Array[InputPartition] = {
     val tasks = ArrayBuffer[InputPartition]()

@@ -23,7 +23,8 @@ case class ScanRequest(
 
   def plan(statsColumns: Seq[Seq[String]] = Nil): FilePlan = {
     if (meta.version.isEmpty) throw LakemendException("TableNotFoundError", "LAKEMEND_TABLE_NOT_FOUND",
-      s"there is no table at ${meta.location}", "nothing has been committed there yet", "write to it first, or check the path")
+      s"there is no table at ${meta.location}", "nothing has been committed there yet",
+      "write to it first, or check the path")
     val request = meta.request()
     request.set[JsonNode]("predicates", Wire.predicates(predicates.filter(FilePruning.isForBrain(_, meta.schema))))
     if (statsColumns.nonEmpty) {
@@ -73,15 +74,17 @@ object FilePlan {
 
 /** Predicates that say something about a whole file without asking the brain. */
 object FilePruning {
-  /** None: the predicate says nothing here. `_file` is a file's path only where the table has no column of that name. */
+  /** None: the predicate says nothing here.
+    * `_file` is a file's path only where the table has no column of that name. */
   def test(predicate: Predicate, schema: StructType): Option[DataFile => Boolean] = predicate match {
     case p: PartitionPredicate => Some(file => p.eval(file.partitionRow))
-    case p if (p.name == "IN" || p.name == "=") && !schema.fieldNames.contains(MetadataColumns.File) => p.children.toSeq match {
-      case FileColumn() +: values if values.forall(_.isInstanceOf[Literal[_]]) =>
-        val paths = values.collect { case l: Literal[_] if l.value != null => l.value.toString }.toSet
-        Some(file => paths.contains(file.path))
-      case _ => None
-    }
+    case p if (p.name == "IN" || p.name == "=") && !schema.fieldNames.contains(MetadataColumns.File) =>
+      p.children.toSeq match {
+        case FileColumn() +: values if values.forall(_.isInstanceOf[Literal[_]]) =>
+          val paths = values.collect { case l: Literal[_] if l.value != null => l.value.toString }.toSet
+          Some(file => paths.contains(file.path))
+        case _ => None
+      }
     case _ => None
   }
 

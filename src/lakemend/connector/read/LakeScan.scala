@@ -19,8 +19,8 @@ import org.apache.spark.util.SerializableConfiguration
 
 /** A scan of one version of a table. The brain is asked for the files once, when they are first needed.
   *
-  * With `wholeFiles` every row of every file that is read comes out: files are pruned, row groups are not, and files are
-  * not split. Rewriting files needs that.
+  * With `wholeFiles` every row of every file that is read comes out: files are pruned, row groups are not, and files
+  * are not split. Rewriting files needs that.
   */
 class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int], wholeFiles: Boolean)
     extends Scan with Batch with SupportsReportStatistics with SupportsRuntimeV2Filtering {
@@ -42,7 +42,8 @@ class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int]
 
   override def description: String = {
     val files = Try(plan).fold(_ => "files unknown", p => s"${p.files.length} of ${p.totalFiles} files")
-    s"lakemend ${meta.name} version ${meta.version.getOrElse("none")}, $files, pruned by ${request.predicates.mkString("[", ", ", "]")}" +
+    val pruned = request.predicates.mkString("[", ", ", "]")
+    s"lakemend ${meta.name} version ${meta.version.getOrElse("none")}, $files, pruned by $pruned" +
       listed("filtered by", request.claimed) + listed("at run time by", runtime) + limit.fold("")(n => s", limit $n")
   }
 
@@ -76,7 +77,8 @@ class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int]
     FilePacking.pack(SparkSession.active, plan.files, splitting = !wholeFiles)
 
   override def columnarSupportMode: Scan.ColumnarSupportMode =
-    if (isColumnar(SparkSession.active, read)) Scan.ColumnarSupportMode.SUPPORTED else Scan.ColumnarSupportMode.UNSUPPORTED
+    if (isColumnar(SparkSession.active, read)) Scan.ColumnarSupportMode.SUPPORTED
+    else Scan.ColumnarSupportMode.UNSUPPORTED
 
   override def createReaderFactory: PartitionReaderFactory = {
     val spark = SparkSession.active
@@ -84,7 +86,8 @@ class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int]
     if (meta.byId) conf.setBoolean(SQLConf.PARQUET_FIELD_ID_READ_ENABLED.key, true)
     val columnar = isColumnar(spark, read)
     val filters = if (wholeFiles) Nil else new RowGroupFilters(meta).of(request.predicates)
-    val parquet = new ParquetFileFormat().buildReaderWithPartitionValues(spark, read.data, read.constants, read.data, filters,
+    val parquet = new ParquetFileFormat().buildReaderWithPartitionValues(
+      spark, read.data, read.constants, read.data, filters,
       Map(FileFormat.OPTION_RETURNING_BATCH -> columnar.toString), conf)
     val masksAreStored = planned.files.exists(_.mask.exists(_.isInstanceOf[StoredMask]))
     val shared = if (masksAreStored) Some(spark.sparkContext.broadcast(new SerializableConfiguration(conf))) else None

@@ -63,7 +63,8 @@ class ReadColumns(meta: TableMeta, requested: StructType, withMasks: Boolean) {
   /** What is read from the files, by their names (or aliases of field ids). */
   val data: StructType = {
     val columns = StructType(stored)
-    if (readsPosition) columns.add(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType, nullable = true) else columns
+    if (!readsPosition) columns
+    else columns.add(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType, nullable = true)
   }
 
   val constants: StructType = StructType(same.map(_.field))
@@ -86,7 +87,8 @@ object PhysicalType {
 
   def field(requested: StructField, logical: StructField, physical: StructField, byId: Boolean): StructField = {
     val metadata = new MetadataBuilder
-    if (logical.metadata.contains(ExistsDefault)) metadata.putString(ExistsDefault, logical.metadata.getString(ExistsDefault))
+    if (logical.metadata.contains(ExistsDefault))
+      metadata.putString(ExistsDefault, logical.metadata.getString(ExistsDefault))
     if (byId && physical.metadata.contains(FieldId)) metadata.putLong(FieldId, physical.metadata.getLong(FieldId))
     StructField(name(physical, byId), nested(requested.dataType, logical.dataType, physical.dataType, byId),
       requested.nullable, metadata.build())

@@ -25,20 +25,23 @@ object ReadErrors {
 
   def unreadableMask(place: String, e: Throwable): LakemendException = withCause(e, e match {
     case _: FileNotFoundException => LakemendException.corrupt(
-      s"the deletion vector $place is missing", "the file was deleted, for instance by a vacuum with too short a retention",
+      s"the deletion vector $place is missing",
+      "the file was deleted, for instance by a vacuum with too short a retention",
       "restore the file from a backup, or restore the table to an older version")
     case _ => LakemendException.corrupt(s"the deletion vector $place cannot be read", message(e),
       "restore the file from a backup, or restore the table to an older version")
   })
 
   private def isOurs(e: Throwable): Boolean = e match {
-    case _: LakemendException | _: InterruptedException | _: InterruptedIOException | _: ClosedByInterruptException => true
+    case _: LakemendException | _: InterruptedException => true
+    case _: InterruptedIOException | _: ClosedByInterruptException => true
     case _ => false
   }
 
   private def missing(file: String, table: String, e: Throwable): Throwable = withCause(e, LakemendException.corrupt(
     s"table $table needs the data file $file, which is missing",
-    "the file was deleted although this version of the table uses it, for instance by a vacuum with too short a retention",
+    "the file was deleted although this version of the table uses it, for instance by a vacuum with too short a " +
+      "retention",
     "read the latest version, restore the file from a backup, or restore the table to a version without it"))
 
   private def unreadable(file: String, table: String, e: Throwable): Throwable = withCause(e, LakemendException.corrupt(
@@ -58,11 +61,12 @@ object ReadErrors {
 
   /** Thrown by code that makes sense of the file's bytes, not by what fetches them. */
   private def isDecoding(e: Throwable): Boolean =
-    e.getStackTrace.iterator.map(_.getClassName).find(!_.startsWith("java.")).exists(name => decoders.exists(name.startsWith))
+    e.getStackTrace.iterator.map(_.getClassName).find(!_.startsWith("java."))
+      .exists(name => decoders.exists(name.startsWith))
 
   private val decoders = Seq("org.apache.parquet.", "org.apache.spark.sql.execution.datasources.parquet.",
-    "org.apache.spark.sql.execution.vectorized.", "org.apache.hadoop.io.compress.", "org.xerial.snappy.", "com.github.luben.zstd.",
-    "io.airlift.compress.", "shaded.parquet.")
+    "org.apache.spark.sql.execution.vectorized.", "org.apache.hadoop.io.compress.", "org.xerial.snappy.",
+    "com.github.luben.zstd.", "io.airlift.compress.", "shaded.parquet.")
 
   private def message(e: Throwable): String = 
     Option(e.getMessage).flatMap(_.linesIterator.nextOption()).getOrElse(e.getClass.getSimpleName)

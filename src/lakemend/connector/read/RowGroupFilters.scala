@@ -44,13 +44,15 @@ class RowGroupFilters(meta: TableMeta) {
   }
 
   private def text(p: Predicate): Option[(String, String)] = p.children.toSeq match {
-    case Seq(c, l: Literal[_]) if l.dataType.isInstanceOf[StringType] && l.value != null => column(c).map(_ -> l.value.toString)
+    case Seq(c, l: Literal[_]) if l.dataType.isInstanceOf[StringType] && l.value != null =>
+      column(c).map(_ -> l.value.toString)
     case _ => None
   }
 
   private def comparison(name: String, children: Seq[Expression]): Option[Filter] = children match {
     case Seq(c, l: Literal[_]) => column(c).flatMap(compare(name, _, scalaValue(l)))
-    case Seq(l: Literal[_], c) => RowGroupFilters.mirrored.get(name).flatMap(m => column(c).flatMap(compare(m, _, scalaValue(l))))
+    case Seq(l: Literal[_], c) =>
+      for (m <- RowGroupFilters.mirrored.get(name); k <- column(c); f <- compare(m, k, scalaValue(l))) yield f
     case _ => None
   }
 
@@ -79,5 +81,6 @@ class RowGroupFilters(meta: TableMeta) {
 }
 
 object RowGroupFilters {
-  private val mirrored = Map("=" -> "=", "<=>" -> "<=>", "<>" -> "<>", "<" -> ">", "<=" -> ">=", ">" -> "<", ">=" -> "<=")
+  private val mirrored =
+    Map("=" -> "=", "<=>" -> "<=>", "<>" -> "<>", "<" -> ">", "<=" -> ">=", ">" -> "<", ">=" -> "<=")
 }

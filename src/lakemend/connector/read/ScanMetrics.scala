@@ -7,7 +7,9 @@ object ScanMetrics {
   def supported: Array[CustomMetric] = Array(new FilesRead, new FilesSkipped, new BytesPlanned)
 
   def of(plan: FilePlan): Array[CustomTaskMetric] = Array(
-    value("filesRead", plan.files.length), value("filesSkipped", plan.totalFiles - plan.files.length), value("bytesPlanned", plan.bytes))
+    value("filesRead", plan.files.length),
+    value("filesSkipped", plan.totalFiles - plan.files.length),
+    value("bytesPlanned", plan.bytes))
 
   private def value(label: String, amount: Long): CustomTaskMetric = new CustomTaskMetric {
     override def name: String = label

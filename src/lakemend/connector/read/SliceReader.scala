@@ -79,7 +79,8 @@ abstract class SliceReader[T](factory: SliceReaderFactory, slices: Array[FileSli
 }
 
 /** Dead rows are skipped by an index over the batch's vectors, columns reordered by reordering the vectors. */
-class BatchReader(factory: SliceReaderFactory, slices: Array[FileSlice]) extends SliceReader[ColumnarBatch](factory, slices) {
+class BatchReader(factory: SliceReaderFactory, slices: Array[FileSlice])
+    extends SliceReader[ColumnarBatch](factory, slices) {
   private val layout = factory.layout
   private var current: ColumnarBatch = _
 
@@ -107,7 +108,8 @@ class BatchReader(factory: SliceReaderFactory, slices: Array[FileSlice]) extends
   }
 }
 
-class RowReader(factory: SliceReaderFactory, slices: Array[FileSlice]) extends SliceReader[InternalRow](factory, slices) {
+class RowReader(factory: SliceReaderFactory, slices: Array[FileSlice])
+    extends SliceReader[InternalRow](factory, slices) {
   private val layout = factory.layout
   private val projection =
     if (layout.isIdentity) None else Some(ProjectingInternalRow(factory.schema, layout.order.toIndexedSeq))

@@ -31,9 +31,12 @@ object StatsAggregate {
       val plan = request.plan(compiler.statsColumns.toSeq.map(Seq(_)))
       for (rows <- aggregate(plan, functions.flatten, keys.flatten)) yield {
         val groups = keys.flatten.map(request.meta.partitioning).map(p => StructField(p.name, p.dataType))
-        val results = functions.flatten.zip(aggregation.aggregateExpressions).map { case (f, e) => StructField(e.toString, f.dataType) }
+        val results = functions.flatten.zip(aggregation.aggregateExpressions).map { case (f, e) =>
+          StructField(e.toString, f.dataType)
+        }
         val schema = StructType(groups ++ results)
-        new AnsweredScan(schema, rows, s"lakemend ${request.meta.name} version ${request.meta.version.getOrElse("none")}, " +
+        val version = request.meta.version.getOrElse("none")
+        new AnsweredScan(schema, rows, s"lakemend ${request.meta.name} version $version, " +
           s"${aggregation.aggregateExpressions.mkString(", ")} from statistics of ${plan.files.length} files")
       }
     }
@@ -64,7 +67,8 @@ object StatsAggregate {
   private object CountRows extends Function {
     override def dataType: DataType = LongType
     override def zero: Any = 0L
-    override def add(state: Any, file: DataFile, stats: JsonNode): Option[Any] = Some(state.asInstanceOf[Long] + file.liveRows)
+    override def add(state: Any, file: DataFile, stats: JsonNode): Option[Any] =
+      Some(state.asInstanceOf[Long] + file.liveRows)
   }
 
   private class CountPartition(index: Int) extends Function {
@@ -91,16 +95,18 @@ object StatsAggregate {
   }
 
   private class PartitionBound(index: Int, dataType: DataType, largest: Boolean) extends Bound(dataType, largest) {
-    override def add(state: Any, file: DataFile, stats: JsonNode): Option[Any] = Some(better(state, file.partition(index)))
+    override def add(state: Any, file: DataFile, stats: JsonNode): Option[Any] =
+      Some(better(state, file.partition(index)))
   }
 
   private class ColumnBound(stat: Int, dataType: DataType, largest: Boolean) extends Bound(dataType, largest) {
-    override def add(state: Any, file: DataFile, stats: JsonNode): Option[Any] = ColumnFacts.of(file, stats, stat).flatMap { facts =>
-      val node = if (largest) facts.max else facts.min
-      if (facts.nulls == file.rows) Some(state)
-      else if (node == null || node.isNull) None
-      else Some(better(state, Wire.internal(node, dataType)))
-    }
+    override def add(state: Any, file: DataFile, stats: JsonNode): Option[Any] =
+      ColumnFacts.of(file, stats, stat).flatMap { facts =>
+        val node = if (largest) facts.max else facts.min
+        if (facts.nulls == file.rows) Some(state)
+        else if (node == null || node.isNull) None
+        else Some(better(state, Wire.internal(node, dataType)))
+      }
   }
 
   /** The exact statistics of one data column of an unmasked file. */
@@ -118,7 +124,8 @@ object StatsAggregate {
     val statsColumns: mutable.ArrayBuffer[String] = mutable.ArrayBuffer()
 
     /** The index of the partition field a group is made of. */
-    def key(e: Expression): Option[Int] = topLevel(e).flatMap(partition).filter(i => isGroupable(meta.partitioning(i).dataType))
+    def key(e: Expression): Option[Int] =
+      topLevel(e).flatMap(partition).filter(i => isGroupable(meta.partitioning(i).dataType))
 
     def function(f: AggregateFunc): Option[Function] = f match {
       case _: CountStar => Some(CountRows)
@@ -171,7 +178,8 @@ object StatsAggregate {
 }
 
 /** Rows that are known already. */
-class AnsweredScan(schema: StructType, answer: Array[InternalRow], text: String) extends LocalScan with SupportsReportStatistics {
+class AnsweredScan(schema: StructType, answer: Array[InternalRow], text: String)
+    extends LocalScan with SupportsReportStatistics {
   override def readSchema: StructType = schema
   override def rows: Array[InternalRow] = answer
   override def description: String = text

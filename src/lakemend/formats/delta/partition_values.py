@@ -12,7 +12,7 @@ import base64
 import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -28,6 +28,8 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _HIVE_ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^" + "".join(map(chr, range(1, 0x20))))
 # What stays as it is in a URI path; the rest is percent-encoded as UTF-8.
 _URI_SAFE = "/!$&'()*+,;=:@-._~"
+# Python's own context has 28 digits, fewer than decimal(38, s).
+_WIDE = Context(prec=80)
 
 
 def escape_hive(name: str) -> str:
@@ -136,7 +138,7 @@ def _parse_present(text: str, datatype: DataType) -> Any:
         value = Decimal(text)
         if not value.is_finite():
             raise ValueError("not a finite number")
-        rounded = value.quantize(Decimal(1).scaleb(-digits[1]))
+        rounded = value.quantize(Decimal(1).scaleb(-digits[1]), context=_WIDE)
         if rounded != value:
             raise ValueError(f"it has more than {digits[1]} decimal places")
         return rounded
