@@ -8,13 +8,14 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyroaring import BitMap64
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 import lakemend
@@ -34,7 +35,6 @@ LEAVES: dict[str, tuple[str, list[Any]]] = {
     "medium_decimal": ("decimal(18,6)", [Decimal("-1.000001"), Decimal("0.000000"), Decimal("123456789012.345678")]),
     "large_decimal": ("decimal(38,18)", [Decimal("-1E-18"), Decimal("1E-18"), Decimal("1E+19")]),
     "string": ("string", ["", "a\x00b", "ü☃𝄞"]),
-    "varchar": ("varchar(5)", ["", "abc", "ü☃𝄞"]),
     "binary": ("binary", [bytearray(b""), bytearray(b"\x00\xff"), bytearray(b"\xff" * 40)]),
     "date": ("date", [dt.date(1, 1, 1), dt.date(1969, 12, 31), dt.date(9999, 12, 31)]),
     "timestamp": (
@@ -232,7 +232,7 @@ def test_metadata_columns(spark: SparkSession, location: str, reader: str) -> No
     rows = table.select("id", "_file", "_pos", "_partition").collect()
     assert all(tuple(r._partition) == (r.id % 2, str(r.id % 3)) for r in rows)
     on_disk = {str(p) for p in Path(location).rglob("*.parquet")}
-    assert {r._file.removeprefix("file:").replace("//", "/") for r in rows} <= on_disk
+    assert {r._file.removeprefix("file://") for r in rows} == on_disk
     assert len({(r._file, r._pos) for r in rows}) == 10
     one = rows[0]
     assert rows_of(table.where(F.col("_file") == one._file).where(F.col("_pos") == one._pos).select("id")) == [
@@ -269,7 +269,7 @@ def test_filters(spark: SparkSession, location: str, name: str, shape: str) -> N
         values = [bytearray(b"a"), bytearray(b"b"), bytearray(b"c d")]
     rows = [(i, v) for i, v in enumerate([*values, None, values[0], values[1]])]
     df = spark.createDataFrame(rows, f"id int, v {type}")
-    if shape == "partition" and name in ("string", "varchar"):
+    if shape == "partition" and name == "string":
         # The log has one spelling for the empty string and NULL.
         df = df.withColumn("v", F.when(F.col("v") != "", F.col("v")))
     if shape == "nested":
@@ -279,15 +279,27 @@ def test_filters(spark: SparkSession, location: str, name: str, shape: str) -> N
     (writer.partitionBy("v") if shape == "partition" else writer).save(location)
     table = spark.read.format("delta").load(location)
     column = F.col("s.x") if shape == "nested" else F.col("v")
-    literals = [F.lit(bytes(v) if isinstance(v, bytearray) else v).cast("string" if name == "varchar" else type) for v in values]
+    literals = [_literal(value).cast(type) for value in values]
     predicates = [column.isNull(), column.isNotNull(), column.isin(*literals[:2]), ~column.isin(literals[0])]
     for value in literals:
         predicates += [column == value, column != value, column.eqNullSafe(value), column < value, column <= value]
         predicates += [column > value, column >= value, ~(column > value), (column == value) | (F.col("id") == 4)]
-    if name in ("string", "varchar"):
+    if name == "string":
         predicates += [column.startswith("a"), column.endswith("𝄞"), column.contains("☃"), column.like("a%b")]
-    for predicate in predicates:
-        assert rows_of(table.where(predicate)) == rows_of(df.where(predicate)), predicate
+
+    def kept(rows: DataFrame) -> set[tuple[int, int]]:
+        found = [rows.where(p).select(F.lit(i), "id") for i, p in enumerate(predicates)]
+        return {tuple(row) for row in reduce(DataFrame.unionAll, found).collect()}
+
+    wrong = kept(table) ^ kept(df)
+    assert not wrong, [(str(predicates[i]), id) for i, id in wrong]
+
+
+def _literal(value: Any) -> Column:
+    if isinstance(value, bytearray):
+        return F.lit(bytes(value))
+    # PySpark cannot make literals of the first dates.
+    return F.lit(str(value)) if isinstance(value, dt.date) else F.lit(value)
 
 
 def test_filters_on_decimals_of_another_scale(spark: SparkSession, location: str) -> None:
@@ -326,8 +338,6 @@ def test_char_and_varchar(spark: SparkSession, namespace: str) -> None:
         with pytest.raises(PySparkException, match="(?i)exceed"):
             spark.sql(f"INSERT INTO {t} VALUES {row}")
     assert lakemend.table(spark, t).version == 1
-    types = {r.col_name: r.data_type for r in spark.sql(f"DESCRIBE {t}").collect()}
-    assert (types["c"], types["v"]) == ("char(3)", "varchar(3)")
 
 
 def test_collated_text_is_refused(spark: SparkSession, namespace: str) -> None:

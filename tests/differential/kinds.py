@@ -118,8 +118,8 @@ _long_text = st.sampled_from(["x" * 40, "x" * 31 + "y", "x" * 32 + "ü", "\U0010
 _words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=6)
 
 TINYINT = _integer("tinyint", "TINYINT", pa.int8(), 8, "smallint", "int", "bigint", "double")
-SMALLINT = _integer("smallint", "SMALLINT", pa.int16(), 16, "int", "bigint", "decimal(10,2)")
-INT = _integer("int", "INTEGER", pa.int32(), 32, "bigint", "double", "decimal(20,4)")
+SMALLINT = _integer("smallint", "SMALLINT", pa.int16(), 16, "int", "bigint", "double")
+INT = _integer("int", "INTEGER", pa.int32(), 32, "bigint", "double")
 BIGINT = _integer("bigint", "BIGINT", pa.int64(), 64)
 FLOAT = _floating("float", "FLOAT", pa.float32(), 32, "double")
 DOUBLE = _floating("double", "DOUBLE", pa.float64(), 64)
@@ -143,7 +143,6 @@ BINARY = _scalar(
     lambda v: f"X'{v.hex()}'", lambda v: f"unhex('{v.hex()}')", partitions=False,
 )  # fmt: skip
 DECIMAL_5 = _decimal(5, 2, "decimal(10,4)", "decimal(38,10)")
-DECIMAL_10 = _decimal(10, 2)
 DECIMAL_10_4 = _decimal(10, 4)
 DECIMAL_20 = _decimal(20, 4)
 DECIMAL_38 = _decimal(38, 10)
@@ -153,7 +152,7 @@ SCALARS = (
     DECIMAL_5, DECIMAL_20, DECIMAL_38,
 )  # fmt: skip
 PARTITION_KINDS = tuple(kind for kind in SCALARS if kind.partitions)
-BY_NAME = {kind.spark: kind for kind in (*SCALARS, DECIMAL_10, DECIMAL_10_4)}
+BY_NAME = {kind.spark: kind for kind in (*SCALARS, DECIMAL_10_4)}
 
 
 def nullable(kind: Kind) -> st.SearchStrategy[Value]:

@@ -498,7 +498,7 @@ class SetProperty(Verb):
         key, value = draw(
             st.sampled_from(
                 [
-                    ("owner", "somebody"),
+                    ("team", "somebody"),
                     ("delta.checkpointInterval", "2"),
                     ("delta.dataSkippingNumIndexedCols", "0"),
                     ("delta.dataSkippingNumIndexedCols", "32"),

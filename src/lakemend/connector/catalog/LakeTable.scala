@@ -21,8 +21,8 @@ import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.types.{DataType, DataTypes, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** One version of a table, as Spark sees it. Reads and writes are pinned to that version. */
-class LakeTable(val meta: TableMeta)
+/** One version of a table, as Spark sees it. Reads and writes are pinned to that version; `reads` is the statement's. */
+class LakeTable(val meta: TableMeta, reads: Reads = new Reads)
     extends Table with SupportsRead with SupportsWrite with SupportsMetadataColumns with SupportsSchemaEvolution
     with SupportsRowLevelOperations with SupportsDeleteV2 {
   override def name: String = meta.name
@@ -50,11 +50,13 @@ class LakeTable(val meta: TableMeta)
 
   override def metadataColumns: Array[MetadataColumn] = MetadataColumns.all(meta)
 
-  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = new LakeScanBuilder(meta, options)
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
+    new LakeScanBuilder(meta, options, reads = reads)
 
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = new LakeWriteBuilder(meta, info, send)
 
-  override def newRowLevelOperationBuilder(info: RowLevelOperationInfo): RowLevelOperationBuilder = () => RowOperation.of(meta, info)
+  override def newRowLevelOperationBuilder(info: RowLevelOperationInfo): RowLevelOperationBuilder =
+    () => RowOperation.of(meta, info, reads, send)
 
   /** Whether the predicates hold for all rows of some files and for none of the others: then no row needs to be read. */
   override def canDeleteWhere(predicates: Array[Predicate]): Boolean = {
@@ -71,7 +73,7 @@ class LakeTable(val meta: TableMeta)
   }
 
   /** What a finished write does with its commit request: here it is sent to the brain at once. */
-  protected def send(commit: ObjectNode): Unit = Bridge.call("commit", commit)
+  protected def send(commit: ObjectNode): Unit = Bridge.call("commit", reads.describe(commit))
 
   override def toString: String = s"lakemend ${meta.name}${meta.version.fold("")(v => s" version $v")}"
 }

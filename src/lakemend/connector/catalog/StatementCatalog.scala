@@ -11,15 +11,17 @@ import org.apache.spark.sql.connector.read.Scan
 
 /**
  * The catalog as one writing statement sees it: every table is loaded once, so source and target are read at one
- * version, and columns that schema evolution adds become part of the statement's own commit.
+ * version, what it reads of its target is known when it commits, and columns that schema evolution adds become part of
+ * the statement's own commit.
  */
 class StatementCatalog(catalog: String, warehouse: Option[String]) extends LakeCatalog {
   private val pinned = mutable.Map.empty[Identifier, TableMeta]
   private val pending = mutable.Map.empty[Identifier, ArrayNode]
+  private val reads = mutable.Map.empty[String, Reads]
   open(catalog, warehouse)
 
   override def loadTable(ident: Identifier): Table = synchronized {
-    new LakeTable(pinned.getOrElseUpdate(ident, super.loadTable(ident).asInstanceOf[LakeTable].meta))
+    table(pinned.getOrElseUpdate(ident, super.loadTable(ident).asInstanceOf[LakeTable].meta))
   }
 
   override def alterTable(ident: Identifier, changes: TableChange*): Table = synchronized {
@@ -30,8 +32,11 @@ class StatementCatalog(catalog: String, warehouse: Option[String]) extends LakeC
     request.set[JsonNode]("changes", all)
     val evolved = new TableMeta(Bridge.call("stage", request))
     pinned(ident) = evolved
-    new LakeTable(evolved)
+    table(evolved)
   }
+
+  /** One record of reads per place: a table may be named in several ways. */
+  private def table(meta: TableMeta): LakeTable = new LakeTable(meta, reads.getOrElseUpdate(meta.location, new Reads))
 }
 
 /** Spark's transaction around one statement. The write commits by itself; there is nothing left to do here. */

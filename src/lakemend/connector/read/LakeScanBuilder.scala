@@ -1,6 +1,6 @@
 package lakemend.read
 
-import lakemend.catalog.TableMeta
+import lakemend.catalog.{Reads, TableMeta}
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation
 import org.apache.spark.sql.connector.expressions.filter.{PartitionPredicate, Predicate}
 import org.apache.spark.sql.connector.read._
@@ -13,7 +13,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
   * never proves that every row matches. Then those over partition columns alone, as `PartitionPredicate`s that Spark
   * itself evaluates on a file's partition values: these are claimed, and Spark does not filter by them again.
   */
-class LakeScanBuilder(meta: TableMeta, options: CaseInsensitiveStringMap, wholeFiles: Boolean = false)
+class LakeScanBuilder(
+    meta: TableMeta, options: CaseInsensitiveStringMap, wholeFiles: Boolean = false, reads: Reads = new Reads)
     extends ScanBuilder with SupportsPushDownRequiredColumns with SupportsPushDownV2Filters
     with SupportsPushDownAggregates with SupportsPushDownLimit {
   private var columns = meta.schema
@@ -52,7 +53,10 @@ class LakeScanBuilder(meta: TableMeta, options: CaseInsensitiveStringMap, wholeF
     !wholeFiles
   }
 
-  override def build(): Scan = answered.fold[Scan](new LakeScan(request, columns, limit, wholeFiles))(_._2)
+  override def build(): Scan = {
+    reads.add(offered)
+    answered.fold[Scan](new LakeScan(request, columns, limit, wholeFiles))(_._2)
+  }
 
   private def request: ScanRequest = ScanRequest(meta, offered, claimed)
 }

@@ -1,6 +1,5 @@
 package lakemend.rows
 
-import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.Wire
 import lakemend.write.{WriteJob, WrittenFile}
@@ -11,10 +10,8 @@ object RowCommit {
   def request(job: WriteJob, operation: RowOperation, wire: String, files: Seq[WrittenFile], summary: WriteSummary): ObjectNode = {
     val request = job.commitRequest(wire, files, summary)
     request.put("command", operation.command.name)
-    operation.scan match {
-      case Some(scan) => request.set[JsonNode]("read_predicates", Wire.predicates(scan.request.predicates))
-      case None => request.putArray("read_predicates").add(Wire.never)
-    }
+    // Where Spark found that nothing can match, it scans nothing; otherwise the table adds what was read.
+    if (operation.scan.isEmpty) request.putArray("read_predicates").add(Wire.never)
     val scanned = operation.scan.map(_.plan)
     request.put("files_scanned", scanned.fold(0)(_.files.length))
     request.put("files_skipped", scanned.fold(0L)(plan => plan.totalFiles - plan.files.length))

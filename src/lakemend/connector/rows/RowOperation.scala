@@ -2,7 +2,8 @@ package lakemend.rows
 
 import java.util.Locale
 
-import lakemend.catalog.{MetadataColumns, TableMeta}
+import com.fasterxml.jackson.databind.node.ObjectNode
+import lakemend.catalog.{MetadataColumns, Reads, TableMeta}
 import lakemend.read.{LakeScan, LakeScanBuilder}
 import lakemend.write.WriteJob
 import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference}
@@ -12,7 +13,8 @@ import org.apache.spark.sql.connector.write.RowLevelOperation.Command
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** One UPDATE, DELETE or MERGE on one version of a table. It knows the scan Spark made of it: what it read is in its commit. */
-abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo) extends RowLevelOperation {
+abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads: Reads, send: ObjectNode => Unit)
+    extends RowLevelOperation {
   private var scanned: Option[LakeScan] = None
 
   override def command: Command = info.command
@@ -20,7 +22,7 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo) extend
   protected def wholeFiles: Boolean
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
-    new LakeScanBuilder(meta, options, wholeFiles) {
+    new LakeScanBuilder(meta, options, wholeFiles, reads) {
       override def build(): Scan = super.build() match {
         case scan: LakeScan => scanned = Some(scan); scan
         case other => other
@@ -30,15 +32,15 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo) extend
   /** None: Spark found that nothing can match, and scans nothing. */
   def scan: Option[LakeScan] = scanned
 
-  protected def job(info: LogicalWriteInfo): WriteJob = new WriteJob(meta, info, commit => lakemend.Bridge.call("commit", commit))
+  protected def job(info: LogicalWriteInfo): WriteJob = new WriteJob(meta, info, send)
 }
 
 object RowOperation {
-  def of(meta: TableMeta, info: RowLevelOperationInfo): RowOperation = {
+  def of(meta: TableMeta, info: RowLevelOperationInfo, reads: Reads, send: ObjectNode => Unit): RowOperation = {
     val verb = info.command.name.toLowerCase(Locale.ROOT)
     meta.write.path("modes").path(verb).asText("copy-on-write") match {
-      case "merge-on-read" => new MaskRows(meta, info)
-      case _ => new RewriteFiles(meta, info)
+      case "merge-on-read" => new MaskRows(meta, info, reads, send)
+      case _ => new RewriteFiles(meta, info, reads, send)
     }
   }
 
@@ -47,7 +49,8 @@ object RowOperation {
 }
 
 /** Copy-on-write: files with matching rows are written again without them. */
-class RewriteFiles(meta: TableMeta, info: RowLevelOperationInfo) extends RowOperation(meta, info) {
+class RewriteFiles(meta: TableMeta, info: RowLevelOperationInfo, reads: Reads, send: ObjectNode => Unit)
+    extends RowOperation(meta, info, reads, send) {
   override protected def wholeFiles: Boolean = true
 
   override def requiredMetadataAttributes: Array[NamedReference] = Array(RowOperation.file)
@@ -61,7 +64,8 @@ class RewriteFiles(meta: TableMeta, info: RowLevelOperationInfo) extends RowOper
 }
 
 /** Merge-on-read: matching rows are masked by their position, and only changed rows are written. */
-class MaskRows(meta: TableMeta, info: RowLevelOperationInfo) extends RowOperation(meta, info) with SupportsDelta {
+class MaskRows(meta: TableMeta, info: RowLevelOperationInfo, reads: Reads, send: ObjectNode => Unit)
+    extends RowOperation(meta, info, reads, send) with SupportsDelta {
   override protected def wholeFiles: Boolean = false
 
   override def rowId: Array[NamedReference] = Array(RowOperation.file, RowOperation.position)

@@ -27,7 +27,8 @@ class PartitionPath(columns: Seq[PartitionColumn]) {
   def directory(key: InternalRow): String = columns.zip(texts).map { case (column, text) =>
     val value = Option(text.eval(key)).map(_.toString).orNull
     if (!column.nullable && (value == null || value.isEmpty)) throw NullCheck.violation(column.name)
-    val part = ExternalCatalogUtils.getPartitionPathString(column.physicalName, value)
+    // Hive's escaping lets NUL through, which no file system takes.
+    val part = ExternalCatalogUtils.getPartitionPathString(column.physicalName, value).replace("\u0000", "%00")
     if (part.getBytes(UTF_8).length > PartitionPath.MaxBytes) throw LakemendException.invalid(
       s"the value of partition column ${column.physicalName} is too long for a directory: ${value.take(60)}…",
       s"escaped, it takes ${part.getBytes(UTF_8).length} bytes; file systems allow ${PartitionPath.MaxBytes}",
