@@ -13,6 +13,7 @@ from typing import Any
 from lakemend.brain.addresses import Address
 from lakemend.brain.commit import commit as make_version
 from lakemend.brain.load import answer_of
+from lakemend.brain.tables import version_number
 from lakemend.errors import CommitConflictError, InvalidInputError
 from lakemend.formats.format import Change
 
@@ -26,18 +27,21 @@ def alter(address: Address, request: Mapping[str, Any]) -> dict[str, Any]:
     if any("kind" not in change for change in changes):
         raise InvalidInputError("a change has no kind", remedy="see docs/architecture.md, alter changes")
     opened = address.open()
+    checked = next((c["version"] for c in changes if c["kind"] == "add_check" and c.get("version") is not None), None)
     for attempt in range(1, _ATTEMPTS + 1):
-        base = opened.latest()
+        base = opened.latest() if checked is None else opened.pinned(version_number(checked))
         base.require_writable()
         metadata = opened.format.altered_metadata(base, changes)
         if metadata == base.metadata:
             break
         parameters = {"changes": changes, **_shown(changes)}
+        # A constraint holds for the rows it was checked on: rows that arrived since are a conflict, not a retry.
+        read = None if checked is None else {"op": "ALWAYS_TRUE"}
         try:
-            make_version(opened.table, base, Change("alter", parameters, metadata=metadata))
+            make_version(opened.table, base, Change("alter", parameters, metadata=metadata, read_predicate=read))
             break
         except CommitConflictError:
-            if attempt == _ATTEMPTS:
+            if attempt == _ATTEMPTS or checked is not None:
                 raise
             log.info("another writer changed %s: altering it anew", opened.location)
     return answer_of(address, opened, opened.latest())

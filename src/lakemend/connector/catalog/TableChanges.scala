@@ -46,7 +46,8 @@ object TableChanges {
       val sql = Option(c.newCurrentDefault).map(_.getSql).getOrElse(c.newDefaultValue)
       at("update_default", c.fieldNames).put("default", Option(sql).filter(_.nonEmpty).orNull)
     case c: AddConstraint => TableRequests.check(c.constraint) match {
-      case (name, sql) => kind("add_check").put("name", name).put("sql", sql)
+      // The version whose rows Spark has found to satisfy it.
+      case (name, sql) => kind("add_check").put("name", name).put("sql", sql).put("version", c.validatedTableVersion)
     }
     case c: DropConstraint => kind("drop_check").put("name", c.name).put("if_exists", c.ifExists)
     case other => throw LakemendException.invalid(s"ALTER TABLE cannot do this: $other",
