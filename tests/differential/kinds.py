@@ -102,8 +102,30 @@ def _duck_text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-AWKWARD = ["", "a", "A", "a b", "a/b", "100%", "a%20b", "ü☃𝄞", "x=y", "'q\"", "back\\slash", "line\nbreak", ".", "é", "é"]
-_SOME_DATES = [dt.date(1970, 1, 1), dt.date(1582, 10, 10), dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.date(2024, 2, 29)]
+AWKWARD = [
+    "",
+    "a",
+    "A",
+    "a b",
+    "a/b",
+    "100%",
+    "a%20b",
+    "ü☃𝄞",
+    "x=y",
+    "'q\"",
+    "back\\slash",
+    "line\nbreak",
+    ".",
+    "é",
+    "é",
+]
+_SOME_DATES = [
+    dt.date(1970, 1, 1),
+    dt.date(1582, 10, 10),
+    dt.date(1, 1, 1),
+    dt.date(9999, 12, 31),
+    dt.date(2024, 2, 29),
+]
 _SOME_MOMENTS = [
     dt.datetime(1969, 12, 31, 23, 59, 59, 999999),
     dt.datetime(1200, 1, 1, 0, 0, 0, 1),
@@ -111,9 +133,7 @@ _SOME_MOMENTS = [
     dt.datetime(2024, 2, 29, 12, 0, 0, 123999),
     dt.datetime(9999, 12, 31, 23, 59, 59, 999999),
 ]
-_moments = st.one_of(
-    st.sampled_from(_SOME_MOMENTS), st.datetimes(dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30))
-)
+_moments = st.one_of(st.sampled_from(_SOME_MOMENTS), st.datetimes(dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30)))
 _long_text = st.sampled_from(["x" * 40, "x" * 31 + "y", "x" * 32 + "ü", "\U0010ffff" * 33, "𝄞" * 40])
 _words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=6)
 

@@ -222,7 +222,9 @@ class SelfJoin(Query):
     def ask(self, draw: Draw, world: World) -> None:
         exact = [c for c in world.columns if c.kind.exact and c.kind.orderable]
         by_partition = [c for c in exact if c.name in world.design.partition_by]
-        keys = draw(st.lists(st.sampled_from(by_partition or exact), min_size=1, max_size=2, unique_by=lambda c: c.name))
+        keys = draw(
+            st.lists(st.sampled_from(by_partition or exact), min_size=1, max_size=2, unique_by=lambda c: c.name)
+        )
         kind = draw(st.sampled_from(["JOIN", "LEFT JOIN", "FULL JOIN"]))
         shown = draw(st.sampled_from(exact))
         hint = draw(st.sampled_from(["", "/*+ MERGE(b) */ ", "/*+ SHUFFLE_HASH(b) */ "]))

@@ -63,9 +63,10 @@ def _replace_all(world: World) -> Counts:
 
 
 def _replace_partitions(world: World) -> Counts:
-    """Rows of the partitions that occur in `incoming` make room; without partitions that is the whole table."""
-    same = [f"t.{c.duck} IS NOT DISTINCT FROM i.{c.duck}" for c in world.partition_columns]
-    matches = " AND ".join(same) or "true"
+    """Rows of the partitions that occur in `incoming` make room; a table without partitions is replaced as a whole."""
+    if not world.partition_columns:
+        return _replace_all(world)
+    matches = " AND ".join(f"t.{c.duck} IS NOT DISTINCT FROM i.{c.duck}" for c in world.partition_columns)
     deleted = world.mirror.change(f"DELETE FROM t WHERE EXISTS (SELECT 1 FROM incoming i WHERE {matches})")
     return Counts(inserted=world.mirror.insert(), deleted=deleted)
 
@@ -200,7 +201,7 @@ class InsertOverwrite(Verb):
                 world.spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
 
         def mirror() -> Counts:
-            return _replace_partitions(world) if dynamic and world.partition_columns else _replace_all(world)
+            return _replace_partitions(world) if dynamic else _replace_all(world)
 
         return Step(f"-- {mode}\n      {statement}", run, mirror, _violation(fine))
 
@@ -509,9 +510,7 @@ class SetProperty(Verb):
                 ]
             )
         )
-        return _alter(
-            world, f"ALTER TABLE {world.name} SET TBLPROPERTIES ('{key}' = '{value}')", None, lambda: None
-        )
+        return _alter(world, f"ALTER TABLE {world.name} SET TBLPROPERTIES ('{key}' = '{value}')", None, lambda: None)
 
 
 VERBS: tuple[Verb, ...] = (

@@ -30,7 +30,7 @@ Tag = tuple[str, int]  # the writer and its how-manieth commit
 
 
 class Lake:
-    """The verbs, one commit each; every one returns the version it made."""
+    """The verbs, one commit each; those that write rows return the version they made."""
 
     def __init__(self, location: str) -> None:
         self.location = location
@@ -56,6 +56,7 @@ class Lake:
         )
 
     def set_property(self, value: str) -> int:
+        """A version that has it; others may have come since."""
         change = {"kind": "set_property", "key": "round", "value": value}
         return int(self.brain.ask("alter", {"table": self.at, "changes": [change]})["version"])
 
@@ -71,8 +72,8 @@ class Lake:
         if request["version"] is not None:
             request = {**request, "version": str(request["version"])}
         whole = {
-            "table": self.at, "command": None, "removed": [], "masked": {}, "predicates": [],
-            "read_predicates": None, "options": {}, "summary": {}, "token": uuid.uuid4().hex, "request": None, **request,
+            "table": self.at, "command": None, "removed": [], "masked": {}, "predicates": [], "read_predicates": None,
+            "options": {}, "summary": {}, "token": uuid.uuid4().hex, "request": None, **request,
         }  # fmt: skip
         return int(self.brain.ask("commit", whole)["version"])
 

@@ -91,7 +91,9 @@ MOMENTS = ("write", "commit", "random")
 VICTIMS = ("all", "all", "python", "jvm")
 
 
-def _kill_driver(location: str, scratch: Path, chance: random.Random, told: list[Any], moment: str, victim: str) -> None:
+def _kill_driver(
+    location: str, scratch: Path, chance: random.Random, told: list[Any], moment: str, victim: str
+) -> None:
     """Starts a driver that writes for ever, kills it at the moment, and checks what is left."""
     first = len(versions_on_disk(location)) + 100
     driver = Driver(location, scratch, "both", "spark", first)

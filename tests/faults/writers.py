@@ -8,12 +8,18 @@ queue or a pipe *after* the commit returned; what is told must be in the table, 
 from __future__ import annotations
 
 import multiprocessing
+import os
+import sys
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from typing import Any
 
-import pyarrow.parquet  # noqa: F401  (imported once, in the server)
+# Imported once, in the server: what the brain and pyarrow import when they first need it.
+import pandas  # noqa: F401
+import pyarrow.parquet  # noqa: F401
 
+import lakemend.formats.delta.table  # noqa: F401
 from lakemend.errors import CommitConflictError, TableExistsError
 from tests.faults.lakes import Lake
 
@@ -21,6 +27,16 @@ from tests.faults.lakes import Lake
 def server() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.faults.writers"])
+    # The server looks for what it is to import before it is told our sys.path.
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    try:
+        forkserver.ensure_running()
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
     return context
 
 
@@ -47,8 +63,9 @@ def alter(location: str, writer: str, count: int, go: Any, done: Any) -> None:
     go.wait()
     told = []
     for number in range(count):
-        version = _until_it_lands(lambda n=number: lake.set_property(f"{writer}-{n}"))
-        told.append(("alter", writer, number, version))
+        _until_it_lands(lambda n=number: lake.set_property(f"{writer}-{n}"))
+        # ALTER TABLE answers with the table as it is then, which may be newer than what it did.
+        told.append(("alter", writer, number, -1))
     done.put(told)
 
 

@@ -37,10 +37,13 @@ class LakeWriteBuilder(meta: TableMeta, info: LogicalWriteInfo, send: ObjectNode
     if (meta.partitioning.nonEmpty && dynamicOverwrite) overwriteDynamicPartitions() else super.truncate()
   }
 
-  override def overwriteDynamicPartitions(): WriteBuilder = {
-    mode = WriteMode.OverwriteDynamic
-    this
-  }
+  /** A table without partitions is one partition, replaced even by no rows: INSERT OVERWRITE leaves what it selects. */
+  override def overwriteDynamicPartitions(): WriteBuilder =
+    if (meta.partitioning.isEmpty) super.truncate()
+    else {
+      mode = WriteMode.OverwriteDynamic
+      this
+    }
 
   override def build(): Write = new LakeWrite(new WriteJob(meta, info, send), mode)
 
