@@ -26,6 +26,8 @@ from lakemend.session import brain, catalog_of, is_catalog, parse_name, timestam
 from lakemend.statements import Update, delete
 
 _REQUEST = "lakemend.request"
+# The catalog that knows tables by their path alone.
+PATH_CATALOG = "lakemend"
 
 
 def table(spark: SparkSession, where: str) -> Table:
@@ -44,13 +46,11 @@ class Table:
                 f"{where!r} names no table", remedy='pass a name such as "db.orders" or a path', where=str(where)
             )
         self.spark = spark
-        self._catalog = catalog_of(spark)
         self._version = version
         self._timestamp = timestamp
         self.path = where if _is_path(where) else None
-        parts = [self._catalog, "lakemend", where] if self.path else _name_parts(spark, where, self._catalog)
-        self.parts = parts
-        self.name = ".".join(_quote(part) for part in parts)
+        self.parts = [PATH_CATALOG, where] if self.path else _name_parts(spark, where)
+        self.name = ".".join(_quote(part) for part in self.parts)
 
     # ---- reading
 
@@ -312,9 +312,9 @@ def _columns(names: str | Sequence[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
 
 
-def _name_parts(spark: SparkSession, name: str, catalog: str) -> list[str]:
+def _name_parts(spark: SparkSession, name: str) -> list[str]:
     """A dotted name as its parts, catalog first; a bare name lies in the namespace `default`."""
     parts = parse_name(spark, name)
     if len(parts) > 1 and is_catalog(spark, parts[0]):
         return parts
-    return [catalog, *(parts if len(parts) > 1 else ["default", *parts])]
+    return [catalog_of(spark), *(parts if len(parts) > 1 else ["default", *parts])]

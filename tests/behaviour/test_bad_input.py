@@ -503,12 +503,13 @@ def test_a_number_that_does_not_fit(spark: SparkSession, location: str, append: 
 
 @pytest.mark.parametrize(
     "row",
-    ["NULL AS id, 'x' AS s, named_struct('a', 1) AS st", "1 AS id, 'x' AS s, named_struct('a', CAST(NULL AS int)) AS st"],
+    [
+        "NULL AS id, 'x' AS s, named_struct('a', 1) AS st",
+        "1 AS id, 'x' AS s, named_struct('a', CAST(NULL AS int)) AS st",
+    ],
 )
 def test_null_into_not_null(spark: SparkSession, location: str, append: Door, row: str) -> None:
-    spark.sql(
-        f"CREATE TABLE delta.`{location}` (id bigint NOT NULL, s string, st struct<a: int NOT NULL>) USING delta"
-    )
+    spark.sql(f"CREATE TABLE delta.`{location}` (id bigint NOT NULL, s string, st struct<a: int NOT NULL>) USING delta")
     before = listing(location)
     rows = spark.sql(f"SELECT {row} FROM range(1)")
     with pytest.raises((ConstraintViolationError, SchemaMismatchError)) as caught:
@@ -611,7 +612,9 @@ def test_no_columns(spark: SparkSession, location: str, create: Door) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["array(1)", "map(1, 2)", "named_struct('a', 1)", "parse_json('1')"], ids=["array", "map", "struct", "variant"]
+    "value",
+    ["array(1)", "map(1, 2)", "named_struct('a', 1)", "parse_json('1')"],
+    ids=["array", "map", "struct", "variant"],
 )
 def test_types_nothing_is_partitioned_by(spark: SparkSession, location: str, create: Door, value: str) -> None:
     with pytest.raises(InvalidInputError) as caught:

@@ -49,7 +49,7 @@ def test_create_describe_drop(spark: SparkSession, namespace: str) -> None:
     assert "PARTITIONED BY (day)" in spark.sql(f"SHOW CREATE TABLE {namespace}.t").first()[0]
     assert rows(spark, f"SHOW COLUMNS IN {namespace}.t") == [("day",), ("id",), ("s",)]
     spark.sql(f"DROP TABLE {namespace}.t")
-    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+    with pytest.raises(lakemend.TableNotFoundError):
         spark.table(f"{namespace}.t").collect()
     spark.sql(f"DROP TABLE IF EXISTS {namespace}.t")
 

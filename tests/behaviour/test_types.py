@@ -197,9 +197,11 @@ def test_empty_table(spark: SparkSession, location: str, reader: str) -> None:
 
 
 def test_deep_nesting(spark: SparkSession, location: str, reader: str) -> None:
-    df = spark.sql("""SELECT id, array(map('k', named_struct('a', array(named_struct('b', id, 'c', NULL :: string)),
+    df = spark.sql(
+        """SELECT id, array(map('k', named_struct('a', array(named_struct('b', id, 'c', NULL :: string)),
         'e', array())), NULL, map()) AS deep, CAST(NULL AS struct<x: struct<y: array<map<int, string>>>>) AS none
-        FROM range(3)""".replace("'e', array()", "'e', array() :: array<int>"))
+        FROM range(3)""".replace("'e', array()", "'e', array() :: array<int>")
+    )
     df.coalesce(1).write.format("delta").save(location)
     mask(spark, location, 1)
     table = spark.read.format("delta").load(location)
@@ -393,7 +395,13 @@ def test_widened_columns_read_old_files(spark: SparkSession, namespace: str, rea
     }  # fmt: skip
     for text, ids in filters.items():
         assert sorted(r.id for r in table.where(text).collect()) == ids, text
-    assert table.selectExpr("min(i)", "max(i)", "count(i)", "min(p)", "max(p)").first() == (1, 5_000_000_000, 3, 1, 100_000)
+    assert table.selectExpr("min(i)", "max(i)", "count(i)", "min(p)", "max(p)").first() == (
+        1,
+        5_000_000_000,
+        3,
+        1,
+        100_000,
+    )
     assert table.selectExpr("min(d)", "max(day)", "max(b)").first() == (
         Decimal("1.250000"),
         dt.datetime(2024, 1, 3, 4, 5, 6),

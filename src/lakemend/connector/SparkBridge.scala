@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.analysis.TimeTravelSpec
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, ExprId, Literal}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.{QuotingUtils, UnsafeRowUtils}
-import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Column}
+import org.apache.spark.sql.connector.catalog.{CatalogPlugin, CatalogV2Util, Column}
 import org.apache.spark.sql.connector.expressions.filter.PartitionPredicate
 import org.apache.spark.sql.connector.expressions.{Literal => V2Literal}
 import org.apache.spark.sql.execution.datasources.PartitionedFile
@@ -26,6 +26,9 @@ object SparkBridge {
   /** The session's Hadoop configuration with its SQL settings laid over it. */
   def hadoopConf(spark: SparkSession): Configuration =
     spark.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.newHadoopConf()
+
+  def catalog(spark: SparkSession, name: String): CatalogPlugin =
+    spark.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.catalogManager.catalog(name)
 
   /** A timestamp option as microseconds since the epoch, read as SQL's TIMESTAMP AS OF would. */
   def micros(text: String): Long = TimeTravelSpec.resolveTimestampExpression(

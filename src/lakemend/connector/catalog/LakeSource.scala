@@ -56,7 +56,16 @@ object DeltaSource {
 }
 
 object PathTables {
-  def path(options: CaseInsensitiveStringMap): String = Option(options.get("path")).getOrElse(
+  /** The catalog that knows tables by their path alone; every Lakemend session has it. */
+  val Catalog = "lakemend"
+
+  /** As part of a name in SQL, a path is known by its slash or its scheme. */
+  def path(options: CaseInsensitiveStringMap): String = {
+    val path = asked(options)
+    if (path.contains("/") || path.contains(":")) path else s"./$path"
+  }
+
+  private def asked(options: CaseInsensitiveStringMap): String = Option(options.get("path")).getOrElse(
     throw LakemendException.invalid("no path was given", "format(\"lakemend\") reads and writes a table by its path",
       "call load(path) or save(path); for a table of the catalog use spark.table or writeTo"))
 
@@ -72,7 +81,8 @@ object PathTables {
 /** A table opened by path for `spark.read` and `df.write`; Spark asks a write only for its capabilities. */
 class PathTable(asked: StructType, options: CaseInsensitiveStringMap)
     extends Table with SupportsRead with SupportsMetadataColumns {
-  private lazy val table = {
+  /** Loaded when first asked: a write asks for the capabilities alone. */
+  lazy val opened: LakeTable = {
     val loaded = new LakeTable(PathTables.load(options))
     if (!SparkBridge.sameTypes(asked, loaded.meta.schema))
       throw LakemendException.mismatch(s"the schema given does not fit the table at ${loaded.meta.location}",
@@ -80,25 +90,26 @@ class PathTable(asked: StructType, options: CaseInsensitiveStringMap)
     loaded
   }
 
+  def isTimeTravel: Boolean = Seq("versionAsOf", "timestampAsOf").exists(options.containsKey)
+
+  def path: String = PathTables.path(options)
+
   override def name: String = s"lakemend.`${options.get("path")}`"
-  override def schema: StructType = table.schema
-  override def columns: Array[Column] = table.columns
-  override def partitioning: Array[Transform] = table.partitioning
-  override def properties: JMap[String, String] = table.properties
-  override def version: String = table.version
-  override def metadataColumns: Array[MetadataColumn] = table.metadataColumns
+  override def schema: StructType = opened.schema
+  override def columns: Array[Column] = opened.columns
+  override def partitioning: Array[Transform] = opened.partitioning
+  override def properties: JMap[String, String] = opened.properties
+  override def version: String = opened.version
+  override def metadataColumns: Array[MetadataColumn] = opened.metadataColumns
   override def capabilities: JSet[TableCapability] = EnumSet.of(TableCapability.BATCH_READ, TableCapability.V1_BATCH_WRITE)
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
-    table.newScanBuilder(options)
+    opened.newScanBuilder(options)
 }
 
 /** One `df.write.format("lakemend").save(path)`. */
 case class PathWrite(mode: SaveMode, options: CaseInsensitiveStringMap, data: DataFrame) {
-  private val given = PathTables.path(options)
-  /** As part of a name in SQL, a path is known by its slash or its scheme. */
-  private val path = if (given.contains("/") || given.contains(":")) given else s"./$given"
-  private val catalog = data.sparkSession.conf.get("spark.lakemend.catalog", "lake")
-  private val table = s"`${quote(catalog)}`.`lakemend`.`${quote(path)}`"
+  private val path = PathTables.path(options)
+  private val table = s"${PathTables.Catalog}.`${quote(path)}`"
   private val partitionColumns: Seq[String] = Option(options.get("__partition_columns")).toSeq
     .flatMap(json => Bridge.mapper.readTree(json).asScala.map(c => column(c.asText)))
 

@@ -115,7 +115,9 @@ object StatsAggregate {
   private object ColumnFacts {
     def of(file: DataFile, stats: JsonNode, index: Int): Option[ColumnFacts] = {
       val column = stats.path(index)
-      val exact = file.mask.isEmpty && column.path(3).asBoolean(false) && column.path(2).isNumber
+      // A column of nulls alone has no bounds that could be exact; its null count says everything.
+      val onlyNulls = column.path(2).isNumber && column.get(2).asLong == file.rows
+      val exact = file.mask.isEmpty && column.path(2).isNumber && (onlyNulls || column.path(3).asBoolean(false))
       if (exact) Some(ColumnFacts(column.get(0), column.get(1), column.get(2).asLong)) else None
     }
   }

@@ -1,0 +1,29 @@
+package lakemend
+
+import lakemend.catalog.{PathTable, PathTables}
+import org.apache.spark.sql.{SparkSession, SparkSessionExtensions, SparkSessionExtensionsProvider}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.connector.catalog.Identifier
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.lakemend.SparkBridge
+
+/** Found by every new session through META-INF/services. */
+class Extensions extends SparkSessionExtensionsProvider {
+  override def apply(extensions: SparkSessionExtensions): Unit = extensions.injectResolutionRule(PathsInCatalog(_))
+}
+
+/**
+ * A table read by path becomes the catalog's table of that path. A writing statement then sees it through its own
+ * catalog: pinned to one version, and known to have been read.
+ */
+case class PathsInCatalog(spark: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
+    case r: DataSourceV2Relation if r.catalog.isEmpty => r.table match {
+      case path: PathTable if !path.isTimeTravel =>
+        val catalog = SparkBridge.catalog(spark, PathTables.Catalog)
+        r.copy(table = path.opened, catalog = Some(catalog), identifier = Some(Identifier.of(Array.empty, path.path)))
+      case _ => r
+    }
+  }
+}
