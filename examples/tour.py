@@ -77,6 +77,7 @@ def tour(spark: SparkSession, warehouse: str) -> None:
     count_without_reading(spark)
     location = str(Path(warehouse) / "shop" / "orders")
     other_engines(location)
+    change_rows(spark, orders)
     change_the_schema(spark)
     tell_the_history(orders)
 
@@ -146,6 +147,26 @@ def other_engines(location: str) -> None:
     print("Polars:", frame.rows())
     arrow = DeltaTable(location).to_pyarrow_dataset()  # noqa: F841  (DuckDB finds it by its name)
     print("DuckDB:", duckdb.sql("SELECT country, count(*) FROM arrow GROUP BY country ORDER BY country").fetchall())
+
+
+def change_rows(spark: SparkSession, orders: lakemend.Table) -> None:
+    title("Change rows: a dry run first, then UPDATE, MERGE and DELETE")
+    code("print(orders.update(set={'price': 'price * 1.1'}, where=\"country = 'DE' AND day = '2026-01-01'\", dry_run=True))")
+    change, where = {"price": "price * 1.1"}, "country = 'DE' AND day = '2026-01-01'"
+    print(orders.update(set=change, where=where, dry_run=True))
+    code("print(orders.update(set={'price': 'price * 1.1'}, where=\"country = 'DE' AND day = '2026-01-01'\"))")
+    print(orders.update(set=change, where=where))
+    statement = """
+MERGE INTO lake.shop.orders t
+USING (SELECT id, DATE'2026-01-05' AS day, 'ES' AS country, 5 AS price FROM range(9990, 10010)) s ON t.id = s.id
+WHEN MATCHED THEN UPDATE SET price = s.price
+WHEN NOT MATCHED THEN INSERT *"""
+    print(statement.strip())
+    spark.sql(statement)
+    metrics = orders.history(1)[0]["metrics"]
+    print(f"{metrics['numTargetRowsUpdated']} rows updated, {metrics['numTargetRowsInserted']} inserted")
+    code("print(orders.delete(\"day = '2026-01-02'\"))   # whole files: only the log changes")
+    print(orders.delete("day = '2026-01-02'"))
 
 
 def change_the_schema(spark: SparkSession) -> None:

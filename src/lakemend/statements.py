@@ -89,7 +89,7 @@ def run_with_retries(
     limit = retries if retries is not None else int(table.spark.conf.get(_RETRIES_SETTING, str(RETRIES)) or RETRIES)
     for attempt in range(limit + 1):
         try:
-            report = table.run(operation, lambda: statement(table.spark))
+            report = table._run(operation, lambda: statement(table.spark))
             return replace(report, attempts=attempt + max(report.attempts, 1))
         except CommitConflictError as error:
             if attempt == limit:

@@ -132,7 +132,7 @@ class Table:
         if not self.exists():
             return self._create(frame, partition_by, properties, options)
         self._require_partitioning(partition_by)
-        return self.run("append", lambda: self._writer(frame, options, schema_evolution).append())
+        return self._run("append", lambda: self._writer(frame, options, schema_evolution).append())
 
     def overwrite(
         self,
@@ -149,15 +149,15 @@ class Table:
             return self._create(frame, partition_by, properties, options)
         if new_schema:
             writer = self._creator(frame, partition_by, properties, options)
-            return self.run("overwrite", writer.replace)
+            return self._run("overwrite", writer.replace)
         self._require_partitioning(partition_by)
-        return self.run("overwrite", lambda: self._writer(frame, options).overwrite(F.lit(True)))
+        return self._run("overwrite", lambda: self._writer(frame, options).overwrite(F.lit(True)))
 
     def overwrite_partitions(self, rows: Any, *, options: Mapping[str, str] | None = None) -> Report:
         """Replaces just the partitions that occur in `rows` (dynamic partition overwrite)."""
         frame = self._frame(rows)
         self._load()
-        return self.run("overwrite", lambda: self._writer(frame, options).overwritePartitions())
+        return self._run("overwrite", lambda: self._writer(frame, options).overwritePartitions())
 
     # ---- changing rows
 
@@ -261,7 +261,7 @@ class Table:
         if not self.path and len(self.parts) > 2:
             namespace = ".".join(_quote(part) for part in self.parts[:-1])
             self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
-        return self.run("create", self._creator(frame, partition_by, properties, options).create)
+        return self._run("create", self._creator(frame, partition_by, properties, options).create)
 
     def _require_partitioning(self, partition_by: str | Sequence[str]) -> None:
         wanted = _columns(partition_by)
@@ -273,7 +273,7 @@ class Table:
                 remedy="leave partition_by out, or replace the table with overwrite(…, new_schema=True)",
             )
 
-    def run(self, operation: str, statement: Callable[[], object]) -> Report:
+    def _run(self, operation: str, statement: Callable[[], object]) -> Report:
         """Runs one write under a request id, by which the brain keeps its report for us."""
         request = uuid.uuid4().hex
         context = self.spark.sparkContext

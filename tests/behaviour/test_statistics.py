@@ -70,9 +70,11 @@ def mask(spark: SparkSession, location: str, **dead: Any) -> None:
 def hundred(spark: SparkSession, location: str) -> str:
     """Ten files of ten rows, in order of `id`, in two partitions."""
     df = spark.range(100).selectExpr(
-        "id", "CAST(id DIV 50 AS int) AS p", "IF(id % 4 = 0, NULL, CAST(id AS int)) AS n", "CAST(NULL AS bigint) AS none",
+        "id", "CAST(id DIV 50 AS int) AS p", "IF(id % 4 = 0, NULL, CAST(id AS int)) AS n",
+        "CAST(NULL AS bigint) AS none",
         "CAST(id AS decimal(10,2)) / 2 AS d", "date_add(DATE'2024-01-01', CAST(id AS int)) AS day",
-        "concat('s', lpad(id, 3, '0')) AS s", "timestamp_micros(1700000000000000 + id) AS ts", "CAST(id AS double) AS f",
+        "concat('s', lpad(id, 3, '0')) AS s", "timestamp_micros(1700000000000000 + id) AS ts",
+        "CAST(id AS double) AS f",
         "named_struct('x', id) AS st",
     )  # fmt: skip
     first = True
@@ -190,8 +192,10 @@ def test_text_and_times(spark: SparkSession, location: str) -> None:
     long = "x" * 100
     rows = spark.createDataFrame(
         [(long + "a", 1), (long + "z", 2), ("𝄞" * 40, 3), ("", 4), (None, 5)], "s string, id int"
-    ).selectExpr("s", "id", "timestamp_micros(1700000000123456 + id) AS ts", "timestamp_micros(-id) AS old",
-                 "CAST(timestamp_micros(id) AS timestamp_ntz) AS ntz", "CAST(s AS binary) AS b", "id = 3 AS yes")  # fmt: skip
+    ).selectExpr(
+        "s", "id", "timestamp_micros(1700000000123456 + id) AS ts", "timestamp_micros(-id) AS old",
+        "CAST(timestamp_micros(id) AS timestamp_ntz) AS ntz", "CAST(s AS binary) AS b", "id = 3 AS yes",
+    )  # fmt: skip
     for i in range(1, 6):
         rows.where(f"id = {i}").coalesce(1).write.format("delta").mode("append").save(location)
     table, plain = load(spark, location), rows.localCheckpoint()
@@ -199,7 +203,8 @@ def test_text_and_times(spark: SparkSession, location: str) -> None:
     assert table.selectExpr(*texts).first() == plain.selectExpr(*texts).first()
     filters = [
         f"s = '{long}z'", f"s > '{long}m'", f"s < '{long}'", "s = ''", "s >= '𝄞'", "s IS NULL", f"s LIKE '{long}%'",
-        "ts > timestamp_micros(1700000000123459)", "ts = timestamp_micros(1700000000123458)", "old < timestamp_micros(-4)",
+        "ts > timestamp_micros(1700000000123459)", "ts = timestamp_micros(1700000000123458)",
+        "old < timestamp_micros(-4)",
         "ntz = CAST(timestamp_micros(3) AS timestamp_ntz)", "b = CAST('' AS binary)", "yes", "NOT yes",
         "ts <= timestamp_micros(1700000000123457)", "ts < '2023-11-14 22:13:20.123459'",
     ]  # fmt: skip
@@ -260,8 +265,9 @@ def test_files_are_skipped(spark: SparkSession, hundred: str) -> None:
     expected = {
         "id = 42": 1, "id > 84": 2, "id BETWEEN 15 AND 25": 2, "id < 0": 0, "id IN (5, 95)": 2, "p = 1": 5,
         "p = 1 AND id < 50": 0, "p = 0 OR id = 99": 6, "day = DATE'2024-01-06'": 1, "d > 49": 1, "s = 's077'": 1,
-        "s LIKE 's01%'": 1, "f < 10": 1, "f >= 90": 10, "st.x = 3": 1, "none IS NOT NULL": 0, "none = 3": 0, "n IS NULL": 10,
-        "NOT (id > 9)": 1, "id <=> 42": 1, "p + 1 = 2": 5, "ts < timestamp_micros(1700000000000000)": 0, "id = 1 AND rand() < 2": 1,
+        "s LIKE 's01%'": 1, "f < 10": 1, "f >= 90": 10, "st.x = 3": 1, "none IS NOT NULL": 0, "none = 3": 0,
+        "n IS NULL": 10, "NOT (id > 9)": 1, "id <=> 42": 1, "p + 1 = 2": 5, "id = 1 AND rand() < 2": 1,
+        "ts < timestamp_micros(1700000000000000)": 0,
         "CAST(p AS string) = '1'": 5, "id = 42 OR s = 's077'": 2, "p IS NULL": 0, "id <> 5": 10, "p <> 0": 5,
     }  # fmt: skip
     for text, count in expected.items():

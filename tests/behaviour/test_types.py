@@ -315,14 +315,17 @@ def test_filters_on_decimals_of_another_scale(spark: SparkSession, location: str
 def test_timestamps_in_another_time_zone(spark: SparkSession, location: str) -> None:
     with conf(spark, **{"spark.sql.session.timeZone": "America/St_Johns"}):
         df = spark.sql("""SELECT id, TIMESTAMP'2024-03-10 01:30:00' + make_dt_interval(0, id) AS ts,
-            TIMESTAMP_NTZ'2024-03-10 01:30:00' + make_dt_interval(0, id) AS ntz, DATE'2024-03-10' AS day FROM range(6)""")
+            TIMESTAMP_NTZ'2024-03-10 01:30:00' + make_dt_interval(0, id) AS ntz, DATE'2024-03-10' AS day
+            FROM range(6)""")
         df.write.format("delta").partitionBy("ts").save(location)
         df.repartition(4, "id").write.format("delta").save(location + "2")
         for place in (location, location + "2"):
             table = spark.read.format("delta").load(place)
             assert rows_of(table) == rows_of(df)
-            for text in ("ts = TIMESTAMP'2024-03-10 04:30:00'", "ntz > TIMESTAMP_NTZ'2024-03-10 03:30:00'",
-                         "ts < '2024-03-10 03:30:00'", "ts > day", "hour(ts) = 4", "CAST(ts AS date) = day"):  # fmt: skip
+            for text in (
+                "ts = TIMESTAMP'2024-03-10 04:30:00'", "ntz > TIMESTAMP_NTZ'2024-03-10 03:30:00'", "ts > day",
+                "ts < '2024-03-10 03:30:00'", "hour(ts) = 4", "CAST(ts AS date) = day",
+            ):  # fmt: skip
                 assert rows_of(table.where(text)) == rows_of(df.where(text)), text
 
 
@@ -368,7 +371,8 @@ def test_widened_columns_read_old_files(spark: SparkSession, namespace: str, rea
             l array<int>, m map<int, float>)
             PARTITIONED BY (p) TBLPROPERTIES ('delta.enableTypeWidening' = 'true')"""
     )
-    row = "({0}, {0}, {0}, {0}.5, {0}.25, DATE'2024-01-0{0}', {0}, named_struct('x', {0}), array({0}, NULL), map({0}, 1.5))"
+    row = "({0}, {0}, {0}, {0}.5, {0}.25, DATE'2024-01-0{0}', {0}, named_struct('x', {0}), array({0}, NULL), "
+    row += "map({0}, 1.5))"
     spark.sql(f"INSERT INTO {t} VALUES {row.format(1)}, {row.format(2)}")
     wider = {
         "b": "int", "i": "bigint", "f": "double", "d": "decimal(20,6)", "day": "timestamp_ntz", "p": "int",
@@ -377,8 +381,8 @@ def test_widened_columns_read_old_files(spark: SparkSession, namespace: str, rea
     for column, type in wider.items():
         spark.sql(f"ALTER TABLE {t} ALTER COLUMN {column} TYPE {type}")
     spark.sql(
-        f"""INSERT INTO {t} VALUES (3, 300, 5000000000, 1e300, 12345678901234.123456, TIMESTAMP_NTZ'2024-01-03 04:05:06',
-            100000, named_struct('x', 5000000000), array(5000000000), map(5000000000, 1e300))"""
+        f"""INSERT INTO {t} VALUES (3, 300, 5000000000, 1e300, 12345678901234.123456,
+            TIMESTAMP_NTZ'2024-01-03 04:05:06', 100000, named_struct('x', 5000000000), array(5000000000), map(5000000000, 1e300))"""
     )
     spark.sql(f"INSERT INTO {t} VALUES (4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)")
     table = spark.table(t)

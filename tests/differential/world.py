@@ -131,7 +131,8 @@ class World:
         try:
             step.run()
         except Exception as error:
-            assert isinstance(error, step.fails_with or ()), f"{type(error).__name__}: {error}"
+            refused = step.refused_by_spark is not None and step.refused_by_spark in str(error)
+            assert refused or isinstance(error, step.fails_with or ()), f"{type(error).__name__}: {error}"
         else:
             raise AssertionError(f"{step.statement} should have failed with {step.fails_with}")
         assert self.table.version == self.version, "a failed statement made a version"

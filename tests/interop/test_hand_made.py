@@ -1,4 +1,4 @@
-"""Tables no writer at hand makes, read through Spark: ids against names, foreign vectors, V2 checkpoints, widened files."""
+"""Tables no writer at hand makes, through Spark: ids against names, foreign vectors, V2 checkpoints, widened files."""
 
 from __future__ import annotations
 
@@ -238,12 +238,14 @@ def _write_actions(path: Path, actions: list[dict[str, Any]]) -> None:
             "metaData": pa.struct(
                 [
                     ("id", pa.string()), ("format", pa.struct([("provider", pa.string()), ("options", strings)])),
-                    ("schemaString", pa.string()), ("partitionColumns", pa.list_(pa.string())), ("configuration", strings),
-                    ("createdTime", pa.int64()),
+                    ("schemaString", pa.string()), ("partitionColumns", pa.list_(pa.string())),
+                    ("configuration", strings), ("createdTime", pa.int64()),
                 ]
             ),
             "checkpointMetadata": pa.struct([("version", pa.int64())]),
-            "sidecar": pa.struct([("path", pa.string()), ("sizeInBytes", pa.int64()), ("modificationTime", pa.int64())]),
+            "sidecar": pa.struct(
+                [("path", pa.string()), ("sizeInBytes", pa.int64()), ("modificationTime", pa.int64())]
+            ),
         }
     )  # fmt: skip
     rows = []

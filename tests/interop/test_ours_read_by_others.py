@@ -29,7 +29,8 @@ EVERY_TYPE = """
       CAST(id AS decimal(38,10)) d38, concat('ü', id) str, CAST(concat('b', id) AS binary) bin,
       date_add(DATE'1969-12-30', CAST(id AS int)) day, timestamp_micros(id * 1000001 - 2000000) ts,
       TIMESTAMP_NTZ'2020-02-29 12:00:00.123456' ntz, array(id, NULL) arr, array(array('x'), NULL) arrs,
-      map('k', id, 'n', NULL) m, named_struct('x', id, 'y', named_struct('z', 'deep', 'w', array(named_struct('v', id)))) st,
+      map('k', id, 'n', NULL) m,
+      named_struct('x', id, 'y', named_struct('z', 'deep', 'w', array(named_struct('v', id)))) st,
       IF(id = 0, NULL, id) some, CAST(NULL AS string) none, '' empty,
       IF(id = 1, NULL, named_struct('q', CAST(id AS decimal(9,3)))) maybe
     FROM range(5)"""
@@ -130,8 +131,8 @@ def test_many_commits_and_our_checkpoints(spark: SparkSession, location: str, po
 def test_column_mapping(spark: SparkSession, namespace: str, location: str, mode: str) -> None:
     t = f"{namespace}.t"
     spark.sql(
-        f"""CREATE TABLE {t} (`the id` bigint, st struct<x: int, `y z`: array<struct<v: string>>>, p string, m map<string, int>)
-            USING delta PARTITIONED BY (p) LOCATION '{location}' TBLPROPERTIES ('delta.columnMapping.mode' = '{mode}')"""
+        f"""CREATE TABLE {t} (`the id` bigint, st struct<x: int, `y z`: array<struct<v: string>>>, p string,
+            m map<string, int>) USING delta PARTITIONED BY (p) LOCATION '{location}' TBLPROPERTIES ('delta.columnMapping.mode' = '{mode}')"""
     )
     row = "({0}, named_struct('x', {0}, 'y z', array(named_struct('v', 'v{0}'))), 'p{0}', map('k', {0}))"
     spark.sql(f"INSERT INTO {t} VALUES {row.format(1)}, {row.format(2)}")

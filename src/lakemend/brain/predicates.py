@@ -156,6 +156,8 @@ class _Evaluation:
     def _operand(self, node: Predicate) -> tuple[Operand, DataType]:
         if "lit" in node:
             return ranges.literal(node["lit"], node.get("type", "void")), node.get("type", "void")
+        if node.get("op") in ("ALWAYS_TRUE", "ALWAYS_FALSE"):  # how Spark spells a boolean literal, even as an operand
+            return ranges.literal(node["op"] == "ALWAYS_TRUE", "boolean"), "boolean"
         if "col" in node:
             path = tuple(node["col"])
             if path not in self._operands:

@@ -102,7 +102,7 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Trans
     catch {
       case e: LakemendException if e.getCondition == "LAKEMEND_TABLE_EXISTS" =>
         throw new TableAlreadyExistsException(ident)
-      case e: LakemendException if e.getCondition == "LAKEMEND_TABLE_NOT_FOUND" => throw new NoSuchTableException(ident)
+      case e: LakemendException if e.getCondition == "LAKEMEND_TABLE_NOT_FOUND" => throw missing(ident)
       case e: LakemendException if e.getCondition == "LAKEMEND_NAMESPACE" =>
         throw new NoSuchNamespaceException(ident.namespace)
     }
@@ -111,8 +111,12 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Trans
   private def onTable[T](ident: Identifier)(body: => T): T =
     try body
     catch {
-      case e: LakemendException if e.getCondition == "LAKEMEND_TABLE_NOT_FOUND" => throw new NoSuchTableException(ident)
+      case e: LakemendException if e.getCondition == "LAKEMEND_TABLE_NOT_FOUND" => throw missing(ident)
     }
+
+  /** Named with its catalog, by which Python knows the table as one of ours. */
+  private def missing(ident: Identifier): NoSuchTableException =
+    new NoSuchTableException(catalogName +: ident.namespace.toSeq :+ ident.name)
 
   /** How the brain is told which table is meant. A name with a slash or a scheme is a path. */
   private def address(ident: Identifier): ObjectNode = {
