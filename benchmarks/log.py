@@ -33,6 +33,11 @@ def run() -> Iterator[Figure]:
     yield Figure("100k files, peak memory of the process", peak, 1.0, " GiB", "checkpoint, all statistics parsed")
 
 
+def compact(value: object) -> str:
+    """As Delta's writers write it."""
+    return json.dumps(value, separators=(",", ":"))
+
+
 def make(location: Path) -> None:
     """A synthetic log: 100 commits of 1,000 adds with statistics of four columns."""
     log = location / "_delta_log"
@@ -56,8 +61,8 @@ def make(location: Path) -> None:
     ]
     per_commit = FILES // COMMITS
     for version in range(COMMITS):
-        lines = [json.dumps(a) for a in head] if version == 0 else []
-        lines.insert(0, json.dumps({"commitInfo": {"timestamp": version, "operation": "WRITE"}}))
+        lines = [compact(a) for a in head] if version == 0 else []
+        lines.insert(0, compact({"commitInfo": {"timestamp": version, "operation": "WRITE"}}))
         for i in range(version * per_commit, (version + 1) * per_commit):
             low = i * 1000
             stats = {
@@ -73,9 +78,9 @@ def make(location: Path) -> None:
                 "size": 100_000 + i,
                 "modificationTime": 1_790_000_000_000 + i,
                 "dataChange": True,
-                "stats": json.dumps(stats),
+                "stats": compact(stats),
             }
-            lines.append(json.dumps({"add": add}))
+            lines.append(compact({"add": add}))
         (log / f"{version:020d}.json").write_text("\n".join(lines))
 
 

@@ -464,6 +464,10 @@ class WidenColumn(Verb):
         )
 
 
+# Spark cannot plan a CHECK that it proves to be true, nor one that it simplifies to a bare boolean column.
+_NO_CHECK = ("No plan for AddCheckConstraint", "CheckConstraint.toV2Constraint")
+
+
 class AddCheck(Verb):
     """A condition that some row breaks is refused; one that is unknown (NULL) holds, as everywhere in SQL."""
 
@@ -480,8 +484,7 @@ class AddCheck(Verb):
             world.checks[name] = (spark, duck)
 
         step = _alter(world, statement, None, then)
-        # Spark cannot plan a condition that it proves to be true.
-        return replace(step, fails_with=_violation(not broken), refused_by_spark="No plan for AddCheckConstraint")
+        return replace(step, fails_with=_violation(not broken), refused_by_spark=_NO_CHECK)
 
 
 class DropCheck(Verb):

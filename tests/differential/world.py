@@ -35,7 +35,10 @@ class Step:
     run: Callable[[], Report | None]
     mirror: Callable[[], Counts]
     fails_with: type[Exception] | None = None
-    refused_by_spark: str | None = None  # Spark may fail with this text, and then nothing may have happened
+    refused_by_spark: tuple[str, ...] = ()  # Spark may fail with such a text, and then nothing may have happened
+
+    def is_refusal(self, error: Exception) -> bool:
+        return any(text in str(error) for text in self.refused_by_spark)
 
 
 @dataclass(frozen=True)
@@ -131,8 +134,8 @@ class World:
         try:
             step.run()
         except Exception as error:
-            refused = step.refused_by_spark is not None and step.refused_by_spark in str(error)
-            assert refused or isinstance(error, step.fails_with or ()), f"{type(error).__name__}: {error}"
+            expected = isinstance(error, step.fails_with or ()) or step.is_refusal(error)
+            assert expected, f"{type(error).__name__}: {error}"
         else:
             raise AssertionError(f"{step.statement} should have failed with {step.fails_with}")
         assert self.table.version == self.version, "a failed statement made a version"
@@ -143,7 +146,7 @@ class World:
         try:
             report = step.run()
         except Exception as error:
-            if step.refused_by_spark is None or step.refused_by_spark not in str(error):
+            if not step.is_refusal(error):
                 raise
             assert self.table.version == before, "a refused statement made a version"
             return
@@ -236,7 +239,8 @@ class World:
             yield
         except Exception as error:
             story = "\n".join(f"  {i:2}  {text}" for i, text in enumerate(self.statements))
-            detail = str(error).split("\n\tat ")[0][:3000]
+            causes = [line for line in str(error).splitlines() if line.startswith("Caused by")]
+            detail = "\n".join([str(error).split("\n\tat ")[0][:3000], *causes[:3]])
             raise AssertionError(f"{type(error).__name__}: {detail}\nafter\n{story}\n") from error
 
 

@@ -31,7 +31,9 @@ VECTOR = pa.struct(
     ]
 )
 STRINGS = pa.map_(pa.string(), pa.string())
-_ADD, _REMOVE = b'{"add":{', b'{"remove":{'
+# As compact JSON and as Python's own writer spaces it.
+_ADD = (b'{"add":{', b'{"add": {')
+_REMOVE = (b'{"remove":{', b'{"remove": {')
 REQUIRED = {"add": ("path", "size"), "remove": ("path",)}
 
 
@@ -197,7 +199,7 @@ def _line_end(data: bytes, start: int) -> int:
     return len(data) if found < 0 else found
 
 
-def _run(data: bytes, start: int, prefix: bytes) -> tuple[int, int]:
+def _run(data: bytes, start: int, prefix: tuple[bytes, ...]) -> tuple[int, int]:
     """Where the lines from `start` on that begin with the prefix end, and how many they are."""
     end, count = _line_end(data, start), 1
     find, starts = data.find, data.startswith
