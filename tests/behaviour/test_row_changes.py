@@ -293,3 +293,10 @@ def test_after_many_changes_other_engines_agree(make: Make, spark: SparkSession)
     assert rows == content(table)
     for version in range(table.version + 1):
         assert table.as_of(version=version).to_df().count() > 0
+
+
+def test_a_table_whose_own_column_hides_the_place_is_refused(spark: SparkSession, namespace: str) -> None:
+    spark.sql(f"CREATE TABLE {namespace}.t AS SELECT id, 'x' AS _file FROM range(3)")
+    with pytest.raises(InvalidInputError, match="rename the column _file"):
+        spark.sql(f"UPDATE {namespace}.t SET id = 0 WHERE id = 1")
+    assert lakemend.table(spark, f"{namespace}.t").version == 0

@@ -382,7 +382,8 @@ def test_widened_columns_read_old_files(spark: SparkSession, namespace: str, rea
         spark.sql(f"ALTER TABLE {t} ALTER COLUMN {column} TYPE {type}")
     spark.sql(
         f"""INSERT INTO {t} VALUES (3, 300, 5000000000, 1e300, 12345678901234.123456,
-            TIMESTAMP_NTZ'2024-01-03 04:05:06', 100000, named_struct('x', 5000000000), array(5000000000), map(5000000000, 1e300))"""
+            TIMESTAMP_NTZ'2024-01-03 04:05:06', 100000, named_struct('x', 5000000000),
+            array(5000000000), map(5000000000, 1e300))"""
     )
     spark.sql(f"INSERT INTO {t} VALUES (4, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)")
     table = spark.table(t)

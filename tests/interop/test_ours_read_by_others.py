@@ -132,7 +132,8 @@ def test_column_mapping(spark: SparkSession, namespace: str, location: str, mode
     t = f"{namespace}.t"
     spark.sql(
         f"""CREATE TABLE {t} (`the id` bigint, st struct<x: int, `y z`: array<struct<v: string>>>, p string,
-            m map<string, int>) USING delta PARTITIONED BY (p) LOCATION '{location}' TBLPROPERTIES ('delta.columnMapping.mode' = '{mode}')"""
+            m map<string, int>) USING delta PARTITIONED BY (p) LOCATION '{location}'
+            TBLPROPERTIES ('delta.columnMapping.mode' = '{mode}')"""
     )
     row = "({0}, named_struct('x', {0}, 'y z', array(named_struct('v', 'v{0}'))), 'p{0}', map('k', {0}))"
     spark.sql(f"INSERT INTO {t} VALUES {row.format(1)}, {row.format(2)}")

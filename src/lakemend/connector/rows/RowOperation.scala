@@ -3,6 +3,7 @@ package lakemend.rows
 import java.util.Locale
 
 import com.fasterxml.jackson.databind.node.ObjectNode
+import lakemend.LakemendException
 import lakemend.catalog.{MetadataColumns, Reads, TableMeta}
 import lakemend.read.{LakeScan, LakeScanBuilder}
 import lakemend.write.WriteJob
@@ -38,6 +39,9 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
 object RowOperation {
   def of(meta: TableMeta, info: RowLevelOperationInfo, reads: Reads, send: ObjectNode => Unit): RowOperation = {
     val verb = info.command.name.toLowerCase(Locale.ROOT)
+    meta.schema.fieldNames.find(n => Seq(MetadataColumns.File, MetadataColumns.Position).exists(_.equalsIgnoreCase(n)))
+      .foreach(name => throw LakemendException.invalid(s"$verb cannot find rows of ${meta.name} by their place",
+        s"the table's own column $name hides the metadata column of that name", s"rename the column $name first"))
     meta.write.path("modes").path(verb).asText("copy-on-write") match {
       case "merge-on-read" => new MaskRows(meta, info, reads, send)
       case _ => new RewriteFiles(meta, info, reads, send)
