@@ -33,12 +33,15 @@ def main(names: list[str]) -> int:
 
 def line(figure: Figure) -> str:
     mark = "ok  " if figure.met else "MISS"
-    return f"{mark} {figure.name}: {figure.value:.3g}{figure.unit} (target ≤ {figure.target:g}{figure.unit}) {figure.note}"
+    return (
+        f"{mark} {figure.name}: {figure.value:.3g}{figure.unit} (target ≤ {figure.target:g}{figure.unit}) {figure.note}"
+    )
 
 
 def write(measured: list[tuple[str, Figure]]) -> None:
     rows = "\n".join(
-        f"| {group} | {f.name} | {f.value:.3g}{f.unit} | ≤ {f.target:g}{f.unit} | {'yes' if f.met else '**no**'} | {f.note} |"
+        f"| {group} | {f.name} | {f.value:.3g}{f.unit} | ≤ {f.target:g}{f.unit} "
+        f"| {'yes' if f.met else '**no**'} | {f.note} |"
         for group, f in measured
     )
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30

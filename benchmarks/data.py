@@ -40,12 +40,16 @@ def spark() -> SparkSession:
 
 def rows(count: int) -> DataFrame:
     """id, a partition-like column, two numbers and a 45-character string."""
-    return spark().range(0, count, 1, 16).selectExpr(
-        "id",
-        "CAST(id % 100 AS INT) AS part",
-        "CAST(hash(id) AS INT) AS a",
-        "CAST(id * 1.5 AS DOUBLE) AS b",
-        "concat(sha1(CAST(id AS STRING)), 'fixed') AS s",
+    return (
+        spark()
+        .range(0, count, 1, 16)
+        .selectExpr(
+            "id",
+            "CAST(id % 100 AS INT) AS part",
+            "CAST(hash(id) AS INT) AS a",
+            "CAST(id * 1.5 AS DOUBLE) AS b",
+            "concat(sha1(CAST(id AS STRING)), 'fixed') AS s",
+        )
     )
 
 

@@ -68,7 +68,12 @@ def make(location: Path) -> None:
             stats = {
                 "numRecords": 1000,
                 "minValues": {"id": low, "a": i % 1000, "b": low * 0.5, "s": f"key-{low:012d}"},
-                "maxValues": {"id": low + 999, "a": i % 1000 + 500, "b": low * 0.5 + 99.5, "s": f"key-{low + 999:012d}"},
+                "maxValues": {
+                    "id": low + 999,
+                    "a": i % 1000 + 500,
+                    "b": low * 0.5 + 99.5,
+                    "s": f"key-{low + 999:012d}",
+                },
                 "nullCount": {"id": 0, "a": 3, "b": 0, "s": 1},
             }
             day = f"2026-{i % 12 + 1:02d}-{i % 28 + 1:02d}"

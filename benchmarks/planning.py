@@ -20,8 +20,16 @@ def run() -> Iterator[Figure]:
     def plan(query: str) -> None:
         session.sql(query)._jdf.queryExecution().executedPlan()
 
-    yield measure("selective query on 10k files: planning", lambda: plan("SELECT * FROM lake.bench.many WHERE p = 77 AND id > 5"), target=0.3)
-    yield measure("the same by statistics of a data column", lambda: plan("SELECT * FROM lake.bench.many WHERE id = 123"), target=0.3)
+    yield measure(
+        "selective query on 10k files: planning",
+        lambda: plan("SELECT * FROM lake.bench.many WHERE p = 77 AND id > 5"),
+        target=0.3,
+    )
+    yield measure(
+        "the same by statistics of a data column",
+        lambda: plan("SELECT * FROM lake.bench.many WHERE id = 123"),
+        target=0.3,
+    )
     for query in ("SELECT count(*) FROM lake.bench.many", "SELECT min(id), max(v), count(v) FROM lake.bench.many"):
         yield Figure(f"data files read by {query.split(' FROM')[0]}", files_read(session, query), 0, "", "")
     session.sql("DROP TABLE lake.bench.many")

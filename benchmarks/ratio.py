@@ -34,7 +34,13 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 def compare(
-    name: str, ours: Callable[[], object], theirs: Callable[[], object], *, target: float, rounds: int = 7, warm: int = 2
+    name: str,
+    ours: Callable[[], object],
+    theirs: Callable[[], object],
+    *,
+    target: float,
+    rounds: int = 7,
+    warm: int = 2,
 ) -> Figure:
     """The ratio ours/theirs, of medians over interleaved rounds."""
     for _ in range(warm):

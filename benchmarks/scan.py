@@ -14,7 +14,9 @@ SMALL_FILES = 2_000
 def run() -> Iterator[Figure]:
     session = spark()
     rows(MANY).writeTo("lake.bench.wide").create()
-    location = session.sql("DESCRIBE TABLE EXTENDED lake.bench.wide").where("col_name = 'Location'").first()["data_type"]
+    location = (
+        session.sql("DESCRIBE TABLE EXTENDED lake.bench.wide").where("col_name = 'Location'").first()["data_type"]
+    )
     plain = session.read.parquet(location)
     lake = session.table("lake.bench.wide")
     yield compare("full scan, 20M rows", lambda: consume(lake), lambda: consume(plain), target=1.05)
@@ -27,10 +29,12 @@ def run() -> Iterator[Figure]:
     )
     session.sql("DROP TABLE lake.bench.wide")
 
-    rows(1_000_000).selectExpr("id", f"CAST(id % {SMALL_FILES} AS INT) AS p", "a", "b", "s").repartition(2, "p").writeTo(
-        "lake.bench.small"
-    ).partitionedBy("p").create()
-    location = session.sql("DESCRIBE TABLE EXTENDED lake.bench.small").where("col_name = 'Location'").first()["data_type"]
+    rows(1_000_000).selectExpr("id", f"CAST(id % {SMALL_FILES} AS INT) AS p", "a", "b", "s").repartition(
+        2, "p"
+    ).writeTo("lake.bench.small").partitionedBy("p").create()
+    location = (
+        session.sql("DESCRIBE TABLE EXTENDED lake.bench.small").where("col_name = 'Location'").first()["data_type"]
+    )
     count = session.table("lake.bench.small").select("_file").distinct().count()
     assert count >= SMALL_FILES, count
     yield compare(

@@ -151,11 +151,12 @@ def other_engines(location: str) -> None:
 
 def change_rows(spark: SparkSession, orders: lakemend.Table) -> None:
     title("Change rows: a dry run first, then UPDATE, MERGE and DELETE")
-    code("print(orders.update(set={'price': 'price * 1.1'}, where=\"country = 'DE' AND day = '2026-01-01'\", dry_run=True))")
-    change, where = {"price": "price * 1.1"}, "country = 'DE' AND day = '2026-01-01'"
-    print(orders.update(set=change, where=where, dry_run=True))
-    code("print(orders.update(set={'price': 'price * 1.1'}, where=\"country = 'DE' AND day = '2026-01-01'\"))")
-    print(orders.update(set=change, where=where))
+    code("raise_prices = dict(set={'price': 'price * 1.1'}, where=\"country = 'DE' AND day = '2026-01-01'\")")
+    raise_prices = {"set": {"price": "price * 1.1"}, "where": "country = 'DE' AND day = '2026-01-01'"}
+    code("print(orders.update(**raise_prices, dry_run=True))")
+    print(orders.update(**raise_prices, dry_run=True))
+    code("print(orders.update(**raise_prices))")
+    print(orders.update(**raise_prices))
     statement = """
 MERGE INTO lake.shop.orders t
 USING (SELECT id, DATE'2026-01-05' AS day, 'ES' AS country, 5 AS price FROM range(9990, 10010)) s ON t.id = s.id

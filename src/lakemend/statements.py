@@ -43,9 +43,7 @@ class Update:
     def set(self, column: str, value: Any) -> Update:
         """Assigns a column (or `struct.field`) an SQL expression or a Column, evaluated on the row as it was."""
         if any(name.lower() == column.lower() for name, _ in self._assignments):
-            raise InvalidInputError(
-                f"{column} is assigned twice", remedy="keep one of the assignments", column=column
-            )
+            raise InvalidInputError(f"{column} is assigned twice", remedy="keep one of the assignments", column=column)
         self._assignments.append((column, _expression(value)))
         return self
 
@@ -101,7 +99,9 @@ def run_with_retries(
 def _dry_run(table: Table, operation: str, condition: Column | None) -> Report:
     """What the statement would change, read and counted by Spark; nothing is written."""
     frame = table.to_df()
-    matching = (frame if condition is None else frame.where(condition)).groupBy("_file").agg(F.count(F.lit(1)).alias("n"))
+    matching = (
+        (frame if condition is None else frame.where(condition)).groupBy("_file").agg(F.count(F.lit(1)).alias("n"))
+    )
     files = {row["_file"]: row["n"] for row in matching.collect()}
     rows = sum(files.values())
     every = table.files().num_rows

@@ -91,7 +91,9 @@ class Table:
             raise InvalidInputError(
                 f"{version!r} is not a version", remedy="versions are 0, 1, 2, …; history() lists them"
             )
-        text = timestamp.isoformat(sep=" ") if isinstance(timestamp, datetime) else str(timestamp) if timestamp else None
+        text = (
+            timestamp.isoformat(sep=" ") if isinstance(timestamp, datetime) else str(timestamp) if timestamp else None
+        )
         return Table(self.spark, self.path or self.name, version=version, timestamp=text)
 
     @property

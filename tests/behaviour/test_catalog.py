@@ -84,7 +84,10 @@ def test_replace_as_select_is_atomic(spark: SparkSession, namespace: str) -> Non
     assert spark.table(f"{namespace}.t").columns == ["id"]
     assert spark.table(f"{namespace}.t").count() == 10
     # Reading the table it replaces.
-    spark.sql(f"CREATE OR REPLACE TABLE {namespace}.t PARTITIONED BY (p) AS SELECT id + 1 AS x, id % 2 AS p FROM {namespace}.t")
+    spark.sql(
+        f"CREATE OR REPLACE TABLE {namespace}.t PARTITIONED BY (p) "
+        f"AS SELECT id + 1 AS x, id % 2 AS p FROM {namespace}.t"
+    )
     assert rows(spark, f"SELECT sum(x), count(*) FROM {namespace}.t") == [(55, 10)]
     assert rows(spark, f"SELECT count(*) FROM {namespace}.t VERSION AS OF 0") == [(10,)]
     assert spark.sql(f"SELECT * FROM {namespace}.t VERSION AS OF 0").columns == ["id"]
@@ -238,5 +241,8 @@ def test_schema_evolution_on_append_is_one_version(spark: SparkSession, namespac
     assert report.version == 1 and table.version == 1
     assert rows(spark, f"SELECT id, extra FROM {t}") == [(1, None), (2, "x")]
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO|divide"):
-        table.append(spark.sql("SELECT 3 AS id, 'x' AS extra, 1 / (id - 1) AS more FROM range(2)").drop("x"), schema_evolution=True)
+        table.append(
+            spark.sql("SELECT 3 AS id, 'x' AS extra, 1 / (id - 1) AS more FROM range(2)").drop("x"),
+            schema_evolution=True,
+        )
     assert table.version == 1 and "more" not in table.schema.names

@@ -20,7 +20,9 @@ def ids(spark: SparkSession, location: str) -> list[int]:
 @pytest.mark.parametrize("partitioned", [False, True])
 @pytest.mark.parametrize("exists", [False, True])
 @pytest.mark.parametrize("mode", ["append", "overwrite", "error", "ignore"])
-def test_save_modes(spark: SparkSession, location: str, source: str, partitioned: bool, exists: bool, mode: str) -> None:
+def test_save_modes(
+    spark: SparkSession, location: str, source: str, partitioned: bool, exists: bool, mode: str
+) -> None:
     def save(first: int, how: str) -> None:
         writer = spark.range(first, first + 3).selectExpr("id", "id % 2 AS p").write.format(source).mode(how)
         (writer.partitionBy("p") if partitioned else writer).save(location)
@@ -42,7 +44,9 @@ def test_save_modes(spark: SparkSession, location: str, source: str, partitioned
 def test_partition_by_that_does_not_fit(spark: SparkSession, location: str) -> None:
     spark.range(3).selectExpr("id", "id % 2 AS p").write.format("delta").save(location)
     with pytest.raises(SchemaMismatchError, match="partitionBy"):
-        spark.range(3).selectExpr("id", "id % 2 AS p").write.format("delta").mode("append").partitionBy("p").save(location)
+        spark.range(3).selectExpr("id", "id % 2 AS p").write.format("delta").mode("append").partitionBy("p").save(
+            location
+        )
     assert ids(spark, location) == [0, 1, 2]
 
 
@@ -50,14 +54,18 @@ def test_overwrite_schema(spark: SparkSession, location: str) -> None:
     spark.range(3).write.format("delta").save(location)
     with pytest.raises((AnalysisException, SchemaMismatchError)):
         spark.sql("SELECT 'x' AS s").write.format("delta").mode("overwrite").save(location)
-    spark.sql("SELECT 'x' AS s").write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(location)
+    spark.sql("SELECT 'x' AS s").write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(
+        location
+    )
     assert spark.read.format("delta").load(location).collect() == [("x",)]
     assert spark.read.format("delta").option("versionAsOf", 0).load(location).count() == 3
 
 
 def test_merge_schema(spark: SparkSession, location: str) -> None:
     spark.range(1).write.format("delta").save(location)
-    spark.sql("SELECT 5L AS id, 'x' AS s").write.format("delta").mode("append").option("mergeSchema", "true").save(location)
+    spark.sql("SELECT 5L AS id, 'x' AS s").write.format("delta").mode("append").option("mergeSchema", "true").save(
+        location
+    )
     assert sorted(map(tuple, spark.read.format("delta").load(location).collect())) == [(0, None), (5, "x")]
 
 

@@ -1,4 +1,4 @@
-"""A commit says what its statement read of its own table; a constraint is committed on the version it was checked on."""
+"""A commit says what its statement read of its own table; a constraint belongs to the version it was checked on."""
 
 from __future__ import annotations
 

@@ -154,8 +154,17 @@ def test_subqueries(make: Make, spark: SparkSession, condition: str) -> None:
 
 
 def test_nested_fields_and_columns(make: Make) -> None:
-    table = make("SELECT id, id % 4 AS p, named_struct('a', id, 'b', named_struct('c', 'x')) AS n, array(id) AS l FROM range(8)")
-    report = table.update().set("n.b.c", F.lit("y")).set("n.a", "n.a + 1").set("l", F.array(F.col("id"))).filter("id < 4").execute()
+    table = make(
+        "SELECT id, id % 4 AS p, named_struct('a', id, 'b', named_struct('c', 'x')) AS n, array(id) AS l FROM range(8)"
+    )
+    report = (
+        table.update()
+        .set("n.b.c", F.lit("y"))
+        .set("n.a", "n.a + 1")
+        .set("l", F.array(F.col("id")))
+        .filter("id < 4")
+        .execute()
+    )
     assert report.updated == 4
     rows = {r.id: r for r in table.to_df().collect()}
     assert rows[1].n.a == 2 and rows[1].n.b.c == "y" and rows[5].n.a == 5 and rows[5].n.b.c == "x"
@@ -195,7 +204,9 @@ def test_overflow_is_an_error(make: Make) -> None:
 def test_constraints_are_kept(spark: SparkSession, namespace: str, mode: str) -> None:
     t = f"{namespace}.t"
     properties = ", ".join(f"'write.{verb}.mode' = '{mode}'" for verb in ("update", "delete", "merge"))
-    spark.sql(f"CREATE TABLE {t} (id INT NOT NULL, v INT, CONSTRAINT small CHECK (v < 100)) TBLPROPERTIES ({properties})")
+    spark.sql(
+        f"CREATE TABLE {t} (id INT NOT NULL, v INT, CONSTRAINT small CHECK (v < 100)) TBLPROPERTIES ({properties})"
+    )
     spark.sql(f"INSERT INTO {t} VALUES (1, 1), (2, 2)")
     for statement in (
         f"UPDATE {t} SET v = 100 WHERE id = 1",
@@ -241,12 +252,14 @@ def test_merge_with_every_clause(make: Make, spark: SparkSession) -> None:
 def test_merge_insert_only_and_self_merge(make: Make, spark: SparkSession) -> None:
     table = make(ROWS)
     spark.sql(
-        f"MERGE INTO {table.name} t USING (SELECT id, id % 4 AS p, 'n' AS s, 0L AS v FROM range(38, 42)) s ON t.id = s.id "
+        f"MERGE INTO {table.name} t USING (SELECT id, id % 4 AS p, 'n' AS s, 0L AS v FROM range(38, 42)) s "
+        "ON t.id = s.id "
         "WHEN NOT MATCHED THEN INSERT *"
     )
     assert len(content(table)) == 42
     spark.sql(
-        f"MERGE INTO {table.name} t USING {table.name} s ON t.id = s.id + 1 AND t.p = 1 WHEN MATCHED THEN UPDATE SET v = s.v"
+        f"MERGE INTO {table.name} t USING {table.name} s ON t.id = s.id + 1 AND t.p = 1 "
+        "WHEN MATCHED THEN UPDATE SET v = s.v"
     )
     assert {r[0]: r[3] for r in content(table)}[13] == 120
 
@@ -264,7 +277,8 @@ def test_merge_of_an_ambiguous_source_changes_nothing(make: Make, spark: SparkSe
 def test_merge_with_schema_evolution_is_one_version(make: Make, spark: SparkSession) -> None:
     table = make(ROWS)
     spark.sql(
-        f"MERGE WITH SCHEMA EVOLUTION INTO {table.name} t USING (SELECT id, id % 4 AS p, 'e' AS s, 0L AS v, 'new' AS extra "
+        f"MERGE WITH SCHEMA EVOLUTION INTO {table.name} t USING "
+        "(SELECT id, id % 4 AS p, 'e' AS s, 0L AS v, 'new' AS extra "
         "FROM range(39, 41)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
     )
     assert table.version == 1
@@ -289,7 +303,9 @@ def test_after_many_changes_other_engines_agree(make: Make, spark: SparkSession)
     table.update(set={"p": "0"}, where="id > 42")
     location = table.detail()["location"].removeprefix("file://")
     found = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(location)).execute("SELECT id, p, s, v FROM t")
-    rows = sorted((tuple(r.values()) for r in found.read_all().to_pylist()), key=lambda r: tuple((x is None, x) for x in r))
+    rows = sorted(
+        (tuple(r.values()) for r in found.read_all().to_pylist()), key=lambda r: tuple((x is None, x) for x in r)
+    )
     assert rows == content(table)
     for version in range(table.version + 1):
         assert table.as_of(version=version).to_df().count() > 0

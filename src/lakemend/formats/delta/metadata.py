@@ -84,7 +84,7 @@ def _requested_properties(asked: dict[str, Any], kept: dict[str, str]) -> dict[s
         name, text = (key, value) if kept.get(key) == value else checked(key, str(value))
         properties[name] = text
     if properties.get("delta.enableDeletionVectors") != "false":
-        # Rows are masked by default. The reader feature comes with the first mask: until then every engine reads the table.
+        # Rows are masked by default. The reader feature comes with the first mask: until then every engine can read.
         for verb in ("update", "delete", "merge"):
             properties.setdefault(f"write.{verb}.mode", "merge-on-read")
     return properties
