@@ -72,7 +72,7 @@ def _run(spark: SparkSession, namespace: str, root: Path, **budget: Any) -> None
 
 
 def test_a_sample_of_statements_agrees_with_duckdb(spark: SparkSession, namespace: str, tmp_path: Path) -> None:
-    _run(spark, namespace, tmp_path, max_examples=20, stateful_step_count=16, derandomize=True)
+    _run(spark, namespace, tmp_path, max_examples=14, stateful_step_count=16, derandomize=True)
 
 
 @pytest.mark.slow

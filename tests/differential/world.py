@@ -18,7 +18,9 @@ from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import DataFrame, SparkSession
 
 import lakemend
+from lakemend.errors import ConstraintViolationError
 from lakemend.report import Report
+from lakemend.session import brain
 from tests.differential.oracle import Mirror, Rows, describe_difference, multiset
 from tests.differential.tables import Column, Design, Row, to_arrow
 
@@ -105,8 +107,14 @@ class World:
         return frame.repartition(files) if files > 1 else frame.coalesce(1)
 
     def reported(self, statement: Callable[[], object]) -> Report:
-        """Runs a statement the way the Python API does, for the report of it."""
-        return self.table.run("statement", statement)
+        """Runs a statement under a request id, as the Python API does, for the report of it."""
+        request, context = uuid.uuid4().hex, self.spark.sparkContext
+        context.setLocalProperty("lakemend.request", request)
+        try:
+            statement()
+        finally:
+            context.setLocalProperty("lakemend.request", None)  # type: ignore[arg-type]
+        return brain().pop_report(request) or Report("statement", self.name)
 
     def sql(self, text: str) -> Report:
         return self.reported(lambda: self.spark.sql(text).collect())
@@ -244,9 +252,21 @@ class World:
             raise AssertionError(f"{type(error).__name__}: {detail}\nafter\n{story}\n") from error
 
 
+class Verb:
+    """`weight`: how often it is drawn, compared with the others."""
+
+    weight = 1
+
+    def applies(self, world: World) -> bool:
+        return True
+
+    def draw(self, draw: Callable[[Any], Any], world: World) -> Step:
+        raise NotImplementedError
+
+
+def violation(fine: bool) -> type[Exception] | None:
+    return None if fine else ConstraintViolationError
+
+
 def fresh_name(namespace: str) -> str:
     return f"{namespace}.d{uuid.uuid4().hex[:10]}"
-
-
-def nothing(_: Any = None) -> Counts:
-    return Counts()

@@ -1,0 +1,52 @@
+"""What the random statements found, as the shortest statements that show it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from pyspark.sql import SparkSession
+
+import lakemend
+
+
+@pytest.fixture
+def table(namespace: str) -> str:
+    return f"{namespace}.t"
+
+
+def rows(spark: SparkSession, table: str) -> list[tuple[object, ...]]:
+    return sorted((tuple(row) for row in spark.table(table).collect()), key=repr)
+
+
+def test_a_partition_value_may_have_38_digits(spark: SparkSession, table: str) -> None:
+    spark.sql(f"CREATE TABLE {table} (id int, p decimal(38,10)) PARTITIONED BY (p)")
+    most = Decimal("9999999999999999999999999999.9999999999")
+    spark.sql(f"INSERT INTO {table} VALUES (1, {most}), (2, -{most})")
+    assert rows(spark, table) == [(1, most), (2, most.copy_negate())]
+
+
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_a_boolean_partition_is_overwritten(spark: SparkSession, table: str, value: str) -> None:
+    spark.sql(f"CREATE TABLE {table} (id int, p boolean) PARTITIONED BY (p)")
+    spark.sql(f"INSERT INTO {table} VALUES (1, true), (2, false), (3, NULL)")
+    spark.sql(f"INSERT OVERWRITE {table} PARTITION (p = {value}) SELECT 4")
+    kept = (2, False) if value == "true" else (1, True)
+    assert rows(spark, table) == sorted([kept, (3, None), (4, value == "true")], key=repr)
+
+
+def test_a_table_without_partitions_is_overwritten_by_nothing(spark: SparkSession, table: str) -> None:
+    spark.sql(f"CREATE TABLE {table} AS SELECT 1 AS id")
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        spark.sql(f"INSERT OVERWRITE {table} SELECT 1 AS id WHERE false")
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert rows(spark, table) == []
+
+
+def test_a_check_that_rows_break_already_is_a_typed_error(spark: SparkSession, table: str) -> None:
+    spark.sql(f"CREATE TABLE {table} AS SELECT 1 AS id")
+    with pytest.raises(lakemend.ConstraintViolationError):
+        spark.sql(f"ALTER TABLE {table} ADD CONSTRAINT big CHECK (id > 10)")
+    assert lakemend.table(spark, table).version == 0
