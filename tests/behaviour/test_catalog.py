@@ -181,10 +181,12 @@ def test_defaults_and_generated_columns(spark: SparkSession, namespace: str) -> 
 def test_checks(spark: SparkSession, namespace: str) -> None:
     t = f"{namespace}.t"
     spark.sql(f"CREATE TABLE {t} (id INT NOT NULL, price INT, CONSTRAINT positive CHECK (price > 0))")
-    spark.sql(f"INSERT INTO {t} VALUES (1, 1), (2, NULL)")
+    spark.sql(f"INSERT INTO {t} VALUES (1, 1), (2, 2)")
     before = lakemend.table(spark, t).version
     with pytest.raises(lakemend.ConstraintViolationError, match="positive"):
         spark.sql(f"INSERT INTO {t} VALUES (3, -1)")
+    with pytest.raises(lakemend.ConstraintViolationError, match="positive"):
+        spark.sql(f"INSERT INTO {t} VALUES (3, NULL)")
     with pytest.raises(lakemend.ConstraintViolationError):
         spark.sql(f"INSERT INTO {t} VALUES (NULL, 1)")
     with pytest.raises(Exception, match="(?i)constraint|violat"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -304,7 +305,8 @@ def test_after_many_changes_other_engines_agree(make: Make, spark: SparkSession)
     location = table.detail()["location"].removeprefix("file://")
     found = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(location)).execute("SELECT id, p, s, v FROM t")
     rows = sorted(
-        (tuple(r.values()) for r in found.read_all().to_pylist()), key=lambda r: tuple((x is None, x) for x in r)
+        (tuple(r.values()) for r in pa.table(found.read_all()).to_pylist()),
+        key=lambda r: tuple((x is None, x) for x in r),
     )
     assert rows == content(table)
     for version in range(table.version + 1):

@@ -624,7 +624,7 @@ class TestWholeFiles:
         tasks, rows = {}, {}
         with settings(spark, spark__sql__files__maxPartitionBytes=1000, spark__sql__files__openCostInBytes=0):
             for whole in (True, False):
-                builder = jvm.lakemend.read.LakeScanBuilder(meta, options, whole)
+                builder = jvm.lakemend.read.LakeScanBuilder(meta, options, whole, jvm.lakemend.catalog.Reads())
                 assert len(builder.pushPredicates(predicates)) == 1
                 scan = builder.build()
                 partitions = scan.planInputPartitions()

@@ -143,7 +143,7 @@ _NO_CHECK = ("No plan for AddCheckConstraint", "CheckConstraint.toV2Constraint")
 
 
 class AddCheck(Verb):
-    """A condition that some row breaks is refused; one that is unknown (NULL) holds, as everywhere in SQL."""
+    """A condition that is false or unknown (NULL) for some row is refused."""
 
     def applies(self, world: World) -> bool:
         return len(world.checks) < 2 and any(c.kind.orderable for c in world.columns)
@@ -151,7 +151,7 @@ class AddCheck(Verb):
     def draw(self, draw: Draw, world: World) -> Step:
         spark, duck = conditions(draw, world, tuple(c for c in world.columns if c.kind.orderable), depth=1)
         name = f"check_{len(world.statements)}"
-        broken = world.mirror.number(f"SELECT count(*) FROM t WHERE NOT ({duck})")
+        broken = world.mirror.number(f"SELECT count(*) FROM t WHERE ({duck}) IS NOT TRUE")
         statement = f"ALTER TABLE {world.name} ADD CONSTRAINT {name} CHECK ({spark})"
 
         def then() -> None:

@@ -124,7 +124,7 @@ class World:
         partitions = self.design.partition_by if partition_by is None else partition_by
         self.mirror.offer(columns, rows, empty_is_null=partitions)
         conditions = [f"{c.duck} IS NULL" for c in columns if not c.nullable]
-        conditions += [f"NOT ({duck})" for _, duck in self.checks.values()]
+        conditions += [f"({duck}) IS NOT TRUE" for _, duck in self.checks.values()]
         wrong = " OR ".join(conditions)
         return not wrong or not self.mirror.number(f"SELECT count(*) FROM incoming WHERE {wrong}")
 

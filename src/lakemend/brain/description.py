@@ -40,7 +40,7 @@ def table_answer(
         "partitioning": [partition_answer(field) for field in metadata.partitioning],
         "properties": metadata.properties,
         "comment": metadata.comment,
-        "checks": {**metadata.checks, **generated_checks(schema)},
+        "checks": {**enforced_checks(metadata), **generated_checks(schema)},
         "capabilities": sorted(capabilities),
         "table_id": metadata.id,
         "write": format.write_settings(metadata),
@@ -52,6 +52,11 @@ def table_answer(
 
 def partition_answer(field: PartitionField) -> dict[str, Any]:
     return {"name": field.name, "source": list(field.source), "transform": field.transform}
+
+
+def enforced_checks(metadata: Metadata) -> dict[str, str]:
+    """A CHECK of a table must be true, as other engines enforce it; in Spark's own constraints an unknown one passes."""
+    return {name: f"({sql}) IS TRUE" for name, sql in metadata.checks.items()}
 
 
 def generated_checks(schema: Struct) -> dict[str, str]:

@@ -7,6 +7,7 @@ the Python API all the same. Errors about tables of other catalogs are left alon
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -33,7 +34,8 @@ def refusal(error: Any, name: str) -> LakemendError | None:
     if family in _CONSTRAINTS:
         return ConstraintViolationError(
             "a row breaks a constraint of the table",
-            cause=_facts(message),
+            # The brain enforces a CHECK as "(…) IS TRUE"; people know it as they wrote it.
+            cause=re.sub(r"\((.*)\) IS TRUE violated", r"\1 violated", _facts(message)),
             remedy="correct or leave out such rows; nothing was written",
             condition=family,
         )

@@ -371,7 +371,12 @@ def test_write_settings() -> None:
         "stats_columns": [["a"], ["s", "b"]],
         "writer_options": {},
         "isolation": "serializable",
+        "modes": {"update": "merge-on-read", "delete": "merge-on-read", "merge": "merge-on-read"},
     }
+    foreign = replace(create(), properties={})
+    assert set(write_settings(foreign)["modes"].values()) == {"copy-on-write"}
+    foreign = replace(create(), properties={"delta.enableDeletionVectors": "true"})
+    assert set(write_settings(foreign)["modes"].values()) == {"merge-on-read"}
     settings = write_settings(
         create(
             properties={
@@ -389,6 +394,7 @@ def test_write_settings() -> None:
         "stats_columns": [["id"]],
         "writer_options": {"parquet.block.size": "1048576"},
         "isolation": "snapshot",
+        "modes": {"update": "merge-on-read", "delete": "merge-on-read", "merge": "merge-on-read"},
     }
 
 

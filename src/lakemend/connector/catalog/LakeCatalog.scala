@@ -7,9 +7,11 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.{Bridge, LakemendException}
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis._
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.transactions.{Transaction, TransactionInfo}
+import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
@@ -70,10 +72,24 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Trans
     stage("create_or_replace", ident, info)
 
   override def alterTable(ident: Identifier, changes: TableChange*): Table = onTable(ident) {
+    changes.foreach {
+      case add: TableChange.AddConstraint => requireTrue(ident, add)
+      case _ =>
+    }
     val request = Bridge.request()
     request.set[JsonNode]("table", address(ident))
     request.set[JsonNode]("changes", TableChanges.toWire(changes))
     new LakeTable(new TableMeta(Bridge.call("alter", request)))
+  }
+
+  /** Spark has looked for rows for which the condition is false; those for which it is unknown break it too. */
+  private def requireTrue(ident: Identifier, add: TableChange.AddConstraint): Unit = {
+    val (name, sql) = TableRequests.check(add.constraint)
+    val table = SparkBridge.quoted(catalogName +: ident.namespace.toSeq :+ ident.name)
+    val rows = SparkSession.active.read.option("versionAsOf", add.validatedTableVersion).table(table)
+    if (!rows.where(s"($sql) IS NOT TRUE").isEmpty) throw LakemendException("ConstraintViolationError",
+      "LAKEMEND_CONSTRAINT_VIOLATION", s"the constraint $name cannot be added to $table",
+      s"there are rows for which $sql is false or unknown (NULL)", "correct or delete those rows first")
   }
 
   override def dropTable(ident: Identifier): Boolean =
