@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.ratio import Figure
 
-GROUPS = ("log", "scan", "append", "planning")
+GROUPS = ("log", "planning", "scan", "append")
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
 

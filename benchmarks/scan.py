@@ -26,6 +26,8 @@ def run() -> Iterator[Figure]:
         lambda: consume(lake.where(condition).select("id", "b")),
         lambda: consume(plain.where(condition).select("id", "b")),
         target=1.05,
+        rounds=15,
+        warm=5,
     )
     session.sql("DROP TABLE lake.bench.wide")
 

@@ -55,7 +55,7 @@ def partition_answer(field: PartitionField) -> dict[str, Any]:
 
 
 def enforced_checks(metadata: Metadata) -> dict[str, str]:
-    """A CHECK of a table must be true, as other engines enforce it; in Spark's own constraints an unknown one passes."""
+    """A CHECK must be true, as other Delta writers enforce it; for Spark alone an unknown one would pass."""
     return {name: f"({sql}) IS TRUE" for name, sql in metadata.checks.items()}
 
 
