@@ -44,6 +44,7 @@ def write(measured: list[tuple[str, Figure]]) -> None:
         f"| {'yes' if f.met else '**no**'} | {f.note} |"
         for group, f in measured
     )
+    by_hand = RESULTS.read_text().partition("\nBy hand")[1:] if RESULTS.exists() else ("", "")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     RESULTS.write_text(
         f"""# Results
@@ -55,7 +56,7 @@ Ratios are ours/theirs of medians, interleaved in one run on the same data (`rat
 | group | what | measured | target | met | detail |
 |---|---|---|---|---|---|
 {rows}
-"""
+{"".join(by_hand)}"""
     )
     print(f"written to {RESULTS.relative_to(Path.cwd()) if RESULTS.is_relative_to(Path.cwd()) else RESULTS}")
 
