@@ -25,8 +25,6 @@ log = logging.getLogger(__name__)
 RETRIES = 5
 _RETRIES_SETTING = "spark.lakemend.conflict.retries"
 
-Value = str | int | float | bool | Column | None
-
 
 class Update:
     """An UPDATE being put together: `table.update().set("price", "price * 1.1").where("country = 'DE'").execute()`."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -164,9 +164,6 @@ class Masked:
     path: str
     row: int
     positions: bytes
-
-
-Reads = Literal["nothing", "files", "table"]
 
 
 @dataclass(frozen=True)
