@@ -1,64 +1,100 @@
-"""`./run bench [scan append log planning …]`: measures, prints, and writes RESULTS.md when everything ran."""
+"""`./run bench [--write] [log planning scan append rows rows.merge …]`: measures and prints.
+
+Without names everything runs. RESULTS.md is written when everything ran, or with `--write`: then the lines of the
+groups that ran are replaced and the others kept. A group or figure that fails is reported and the run goes on.
+"""
 
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import platform
+import re
 import sys
+import time
+import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks import rows
 from benchmarks.ratio import Figure
 
-GROUPS = ("log", "planning", "scan", "append")
+SETS = {"rows": tuple(f"rows.{module}" for module in rows.MODULES)}
+GROUPS = ("log", "planning", "scan", "append", *SETS["rows"])
 RESULTS = Path(__file__).with_name("RESULTS.md")
+_LINE = re.compile(r"^\| (?P<group>[\w.]+) \| .* \|$", re.MULTILINE)
 
 
-def main(names: list[str]) -> int:
-    unknown = [n for n in names if n not in GROUPS]
+def main(arguments: list[str]) -> int:
+    names = [name for argument in arguments if argument != "--write" for name in SETS.get(argument, (argument,))]
+    unknown = [name for name in names if name not in GROUPS]
     if unknown:
-        print(f"unknown benchmark {unknown[0]!r}; there are: {', '.join(GROUPS)}", file=sys.stderr)
+        print(f"unknown benchmark {unknown[0]!r}; there are: {', '.join([*SETS, *GROUPS])}", file=sys.stderr)
         return 2
-    measured: list[tuple[str, Figure]] = []
+    measured: dict[str, list[Figure]] = {}
+    started = time.monotonic()
     for name in names or GROUPS:
-        print(f"── {name}", flush=True)
-        for figure in importlib.import_module(f"benchmarks.{name}").run():
-            print(f"  {line(figure)}", flush=True)
-            measured.append((name, figure))
-    if not names:
+        print(f"── {name} ({time.monotonic() - started:.0f} s)", flush=True)
+        measured[name] = []
+        try:
+            for figure in importlib.import_module(f"benchmarks.{name}").run():
+                print(f"  {line(figure)}", flush=True)
+                measured[name].append(figure)
+        except Exception as error:
+            traceback.print_exc()
+            measured[name].append(Figure("the rest", math.nan, 0, "", f"failed: {str(error).splitlines()[0][:200]}"))
+    print(f"── done in {time.monotonic() - started:.0f} s", flush=True)
+    if not names or "--write" in arguments:
         write(measured)
     return 0
 
 
 def line(figure: Figure) -> str:
     mark = "ok  " if figure.met else "MISS"
-    return (
-        f"{mark} {figure.name}: {figure.value:.3g}{figure.unit} (target ≤ {figure.target:g}{figure.unit}) {figure.note}"
-    )
+    target = f"(target ≤ {figure.target:.3g}{figure.unit})"
+    return f"{mark} {figure.name}: {figure.value:.3g}{figure.unit} {target} {figure.note}"
 
 
-def write(measured: list[tuple[str, Figure]]) -> None:
-    rows = "\n".join(
-        f"| {group} | {f.name} | {f.value:.3g}{f.unit} | ≤ {f.target:g}{f.unit} "
-        f"| {'yes' if f.met else '**no**'} | {f.note} |"
-        for group, f in measured
-    )
-    by_hand = RESULTS.read_text().partition("\nBy hand")[1:] if RESULTS.exists() else ("", "")
+def write(measured: dict[str, list[Figure]]) -> None:
+    before = RESULTS.read_text() if RESULTS.exists() else ""
+    by_hand = "".join(before.partition("\nBy hand")[1:])
+    table = before.removesuffix(by_hand)
+    kept: dict[str, list[str]] = {}
+    for found in _LINE.finditer(table):
+        if found["group"] in GROUPS and found["group"] not in measured:
+            kept.setdefault(found["group"], []).append(found[0])
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    lines = kept | {group: [row(group, figure, today) for figure in figures] for group, figures in measured.items()}
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    body = "\n".join(text for group in GROUPS for text in lines.get(group, ()))
     RESULTS.write_text(
         f"""# Results
 
-`./run bench`, {datetime.now(UTC):%Y-%m-%d}, on {os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} \
-{platform.machine()}, Python {platform.python_version()}.
-Ratios are ours/theirs of medians, interleaved in one run on the same data (`ratio.py`); below 1 we are faster.
-
-| group | what | measured | target | met | detail |
-|---|---|---|---|---|---|
-{rows}
-{"".join(by_hand)}"""
+`./run bench`, on {os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.machine()}, \
+Python {platform.python_version()}.
+Ratios are ours/theirs, interleaved in one run on the same data (`ratio.py`, `peers/race.py`); below 1 we are faster.
+{remarks(table)}
+| group | what | measured | target | met | detail | measured on |
+|---|---|---|---|---|---|---|
+{body}
+{by_hand}"""
     )
     print(f"written to {RESULTS.relative_to(Path.cwd()) if RESULTS.is_relative_to(Path.cwd()) else RESULTS}")
+
+
+def row(group: str, f: Figure, today: str) -> str:
+    met = "yes" if f.met else "**no**"
+    return f"| {group} | {f.name} | {f.value:.3g}{f.unit} | ≤ {f.target:.3g}{f.unit} | {met} | {f.note} | {today} |"
+
+
+def remarks(before: str) -> str:
+    """Which peers took part in this run, or else in the one before."""
+    module = sys.modules.get("benchmarks.peers.race")
+    if module is not None and module.remarks:
+        return f"Peers: {'; '.join(module.remarks)}.\n"
+    found = re.search(r"^Peers: .*\n", before, re.MULTILINE)
+    return found[0] if found else ""
 
 
 if __name__ == "__main__":

@@ -22,18 +22,19 @@ def scratch() -> Path:
     return directory
 
 
+# Every engine on Spark has these, ours and the peers (`peers/process.py`).
+SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "4g",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.log.level": "ERROR",
+}
+
+
 @cache
 def spark() -> SparkSession:
-    session = lakemend.session(
-        warehouse=str(scratch() / "warehouse"),
-        master="local[2]",
-        conf={
-            "spark.driver.memory": "4g",
-            "spark.ui.enabled": "false",
-            "spark.sql.shuffle.partitions": "8",
-            "spark.log.level": "ERROR",
-        },
-    )
+    session = lakemend.session(warehouse=str(scratch() / "warehouse"), conf=SETTINGS)
     session.sql("CREATE NAMESPACE IF NOT EXISTS lake.bench")
     return session
 

@@ -1,4 +1,4 @@
-"""`lakemend history | files | detail | plan PATH`: look at a table without Spark.
+"""`lakemend history | files | detail | plan | vacuum PATH`: look at a table without Spark.
 
 The console script calls `main`. Each command prints a table for people or, with --json, one JSON
 document for programs. Errors are one line on stderr and exit code 1. Nothing heavy is imported
@@ -131,6 +131,37 @@ def plan(path: str, version: int | None, where: str | None, as_json: bool) -> No
     )
 
 
+@cli.command()
+@on_path
+@click.option("--dry-run", is_flag=True, help="Only list the files. There is no other vacuum yet.")
+@click.option(
+    "--older-than",
+    default=None,
+    metavar="AGE",
+    help='List only files older than this, such as "12 hours"; the table\'s retention unless given.',
+)
+@as_json
+def vacuum(path: str, dry_run: bool, older_than: str | None, as_json: bool) -> None:
+    """Which files no version of the table needs any more."""
+    report = _brain().vacuum({"path": path}, dry_run=dry_run, older_than=older_than)
+    found, unneeded = report.plan, report.plan["files"]
+    if as_json:
+        return _print_json({**found, "bytes": report.bytes_removed})
+    rows = [
+        (f["path"], f["kind"], _bytes(f["size"]), _age(f["age"]), _moment(f["removed"]) or "in no version")
+        for f in unneeded[:_SHOWN_FILES]
+    ]
+    _print_table(("path", "kind", "size", "age", "removed (UTC)"), rows)
+    _print_rest(len(unneeded))
+    click.echo(
+        f"version {found['version']}: {len(unneeded)} files ({_bytes(report.bytes_removed)}) older than "
+        f"{_age(found['older_than'])} that no version of the last {_age(found['retention'])} needs"
+    )
+    if found["younger"]:
+        click.echo(f"{found['younger']} younger ones may belong to writes under way (--older-than)")
+    return None
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line; an error of ours is one line and exit code 1."""
     from lakemend.errors import LakemendError
@@ -227,6 +258,14 @@ def _type(value: Any) -> str:
 
 def _moment(millis: int | None) -> str:
     return "" if millis is None else datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _age(seconds: float) -> str:
+    """The largest unit of which there are two or more."""
+    for unit, size in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} seconds"
 
 
 def _bytes(size: float) -> str:

@@ -11,7 +11,15 @@
     │   └── UnsupportedFeatureError     the table asks for a feature Lakemend does not have
     ├── InvalidInputError               (ValueError) what the caller passed makes no sense
     │   ├── SchemaMismatchError         (TypeError, pyarrow.ArrowInvalid) columns or types do not fit
-    │   └── ConstraintViolationError    NOT NULL, CHECK or a generated column is violated
+    │   ├── ConstraintViolationError    NOT NULL, CHECK or a generated column is violated
+    │   ├── AmbiguousMergeError         several source rows of a MERGE match one target row
+    │   └── ReplaceWhereError           rows cannot be replaced as asked; nothing was changed
+    │       ├── NonPartitionedTableError        partitions only, of a table that has none
+    │       ├── InvalidPredicateError           unparsable, no condition, unknown column, overlapping
+    │       ├── UnsupportedOperatorError        a subquery, an aggregate, a nondeterministic function
+    │       ├── PartitionColumnNotFoundError    partitions only, by a column that is not one
+    │       ├── TypeMismatchError               (TypeError) a literal is not of the column's type
+    │       └── RowsOutsidePredicateError       incoming rows do not satisfy the predicate
     ├── CommitError
     │   ├── CommitConflictError         another writer won; nothing happened; safe to retry
     │   └── CommitUnknownError          the outcome could not be learned; never retried, never cleaned up
@@ -120,6 +128,50 @@ class SchemaMismatchError(InvalidInputError, TypeError, pa.ArrowInvalid):
 
 class ConstraintViolationError(InvalidInputError):
     condition = "LAKEMEND_CONSTRAINT_VIOLATION"
+
+
+class AmbiguousMergeError(InvalidInputError):
+    condition = "LAKEMEND_AMBIGUOUS_MERGE"
+
+
+class ReplaceWhereError(InvalidInputError):
+    condition = "LAKEMEND_REPLACE_WHERE"
+
+
+class NonPartitionedTableError(ReplaceWhereError):
+    """`predicate`."""
+
+    condition = "LAKEMEND_NON_PARTITIONED_TABLE"
+
+
+class InvalidPredicateError(ReplaceWhereError):
+    """`predicate`, `reason`."""
+
+    condition = "LAKEMEND_INVALID_PREDICATE"
+
+
+class UnsupportedOperatorError(ReplaceWhereError):
+    """`operator`, `predicate`."""
+
+    condition = "LAKEMEND_UNSUPPORTED_OPERATOR"
+
+
+class PartitionColumnNotFoundError(ReplaceWhereError):
+    """`column`, `available`, `predicate`."""
+
+    condition = "LAKEMEND_PARTITION_COLUMN_NOT_FOUND"
+
+
+class TypeMismatchError(ReplaceWhereError, TypeError):
+    """`column`, `expected`, `actual`, `predicate`."""
+
+    condition = "LAKEMEND_TYPE_MISMATCH"
+
+
+class RowsOutsidePredicateError(ReplaceWhereError):
+    """`count`, `sample` (rows as dicts), `predicate`."""
+
+    condition = "LAKEMEND_ROWS_OUTSIDE_PREDICATE"
 
 
 class CommitError(LakemendError):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any, cast
 
 import pyarrow as pa
@@ -20,7 +20,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakemend.brain.service import Brain
-from lakemend.errors import InvalidInputError, TableError, TableNotFoundError
+from lakemend.errors import InvalidInputError, ReplaceWhereError, TableError, TableNotFoundError
+from lakemend.replace import Settings, replace_on, replace_using, replace_where
 from lakemend.report import Report
 from lakemend.session import brain, catalog_of, is_catalog, parse_name, timestamp_micros, warehouse_of
 from lakemend.statements import Update, delete
@@ -161,6 +162,74 @@ class Table:
         self._load()
         return self._run("overwrite", lambda: self._writer(frame, options).overwritePartitions())
 
+    def write(self, rows: Any, mode: str = "append", where: str | Column | None = None, **settings: Any) -> Report:
+        """`append`, `overwrite` or `replaceWhere` (with `where`), by name."""
+        verbs: dict[str, Callable[..., Report]] = {
+            "append": self.append,
+            "overwrite": self.overwrite,
+            "replacewhere": self.replace_where,
+        }
+        verb = verbs.get(str(mode).lower())
+        if verb is None:
+            raise InvalidInputError(f"there is no mode {mode!r}", remedy="use append, overwrite or replaceWhere")
+        if verb == self.replace_where:
+            return self.replace_where(rows, where, **settings)
+        if where is not None:
+            raise ReplaceWhereError(
+                f"mode {mode!r} takes no condition",
+                cause="it would be ignored, and every row outside of it be lost or doubled",
+                remedy='use mode="replaceWhere"',
+            )
+        return verb(rows, **settings)
+
+    def replace_where(
+        self,
+        rows: Any,
+        where: str | Column | None = None,
+        *,
+        partitions_only: bool = False,
+        check: bool = True,
+        schema_evolution: bool = False,
+        dry_run: bool = False,
+        retries: int | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Report:
+        """Replaces the rows a condition names, in one version.
+
+        `rows` may also be a list of (rows, condition) pairs whose conditions exclude each other. Every incoming row must
+        satisfy its condition, unless `check` is False. `partitions_only` refuses conditions on other than partition columns.
+        """
+        settings = Settings(check, partitions_only, schema_evolution, dry_run, retries, options)
+        return replace_where(self, rows, where, settings)
+
+    def replace_using(
+        self,
+        rows: Any,
+        key_columns: str | Sequence[str],
+        *,
+        schema_evolution: bool = False,
+        dry_run: bool = False,
+        retries: int | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Report:
+        """Replaces the rows that equal an incoming one in the key columns, in one version. NULL equals nothing."""
+        settings = Settings(schema_evolution=schema_evolution, dry_run=dry_run, retries=retries, options=options)
+        return replace_using(self, rows, key_columns, settings)
+
+    def replace_on(
+        self,
+        rows: Any,
+        condition: str | Column,
+        *,
+        schema_evolution: bool = False,
+        dry_run: bool = False,
+        retries: int | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Report:
+        """Replaces the rows for which a condition holds with an incoming one, in one version; `t` is the table, `s` the rows."""
+        settings = Settings(schema_evolution=schema_evolution, dry_run=dry_run, retries=retries, options=options)
+        return replace_on(self, rows, condition, settings)
+
     # ---- changing rows
 
     def update(
@@ -182,6 +251,16 @@ class Table:
     def delete(self, where: str | Column | None = None, *, dry_run: bool = False, retries: int | None = None) -> Report:
         """Removes the rows a condition names; without one, every row."""
         return delete(self, where, dry_run=dry_run, retries=retries)
+
+    # ---- maintenance
+
+    def vacuum(self, *, dry_run: bool = False, older_than: str | timedelta | None = None) -> Report:
+        """Which files no version needs any more: `plan["files"]` of the report. Needs no Spark job.
+
+        There is only the dry run yet. Files younger than `older_than` ("12 hours", a timedelta; the table's retention
+        unless given) are left out: they may belong to a write under way.
+        """
+        return self._brain.vacuum(self._address(), dry_run=dry_run, older_than=older_than)
 
     # ---- how
 

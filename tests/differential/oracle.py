@@ -9,7 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 
@@ -78,10 +79,21 @@ class Mirror:
         blank = [i for i, column in enumerate(columns) if column.name in set(empty_is_null)]
         offered = [tuple(None if i in blank and v == "" else v for i, v in enumerate(row)) for row in rows]
         self.create(columns, "incoming")
-        arrow = to_arrow(columns, offered, mirror=True)
-        self.connection.register("arrow_rows", arrow)
-        self.execute("INSERT INTO incoming SELECT * FROM arrow_rows")
+        self.fill("incoming", columns, offered)
+
+    def fill(self, name: str, columns: tuple[Column, ...], rows: list[Row]) -> None:
+        self.connection.register("arrow_rows", to_arrow(columns, rows, mirror=True))
+        self.execute(f"INSERT INTO {name} SELECT * FROM arrow_rows")
         self.connection.unregister("arrow_rows")
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Whatever happens inside has not happened afterwards."""
+        self.execute("BEGIN TRANSACTION")
+        try:
+            yield
+        finally:
+            self.execute("ROLLBACK")
 
     def insert(self) -> int:
         return self.change("INSERT INTO t BY NAME SELECT * FROM incoming")

@@ -25,14 +25,15 @@ class Column:
     name: str
     kind: Kind
     nullable: bool = True
+    of: str = ""  # the alias of the table it is a column of, where a statement has several
 
     @property
     def spark(self) -> str:
-        return spark_name(self.name)
+        return f"{self.of}.{spark_name(self.name)}" if self.of else spark_name(self.name)
 
     @property
     def duck(self) -> str:
-        return duck_name(self.name)
+        return f"{self.of}.{duck_name(self.name)}" if self.of else duck_name(self.name)
 
     def __repr__(self) -> str:
         return f"{self.spark} {self.kind!r}{'' if self.nullable else ' NOT NULL'}"
@@ -71,17 +72,25 @@ def duck_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+MODE_PROPERTIES = ("write.update.mode", "write.delete.mode", "write.merge.mode")
 # Each dimension is a choice of settings; later ones join here.
 DIMENSIONS: dict[str, list[dict[str, str]]] = {
     "column mapping": [{}, {"delta.columnMapping.mode": "name"}, {"delta.columnMapping.mode": "id"}],
     "checkpoints": [{}, {"delta.checkpointInterval": "2"}, {"delta.checkpointInterval": "3"}],
     "checkpoint kind": [{}, {"delta.checkpointPolicy": "v2"}],
     "statistics": [{}, {}, {"delta.dataSkippingNumIndexedCols": "1"}, {"delta.dataSkippingNumIndexedCols": "0"}],
+    "modes": [
+        {},
+        dict.fromkeys(MODE_PROPERTIES, "merge-on-read"),
+        dict.fromkeys(MODE_PROPERTIES, "copy-on-write"),
+        {"delta.enableDeletionVectors": "false"},
+    ],
 }
 SESSION_DIMENSIONS: dict[str, list[dict[str, str]]] = {
     "row groups": [{}, {"spark.sql.parquet.enableVectorizedReader": "false"}],
     "adaptive": [{}, {"spark.sql.adaptive.enabled": "false"}],
     "storage-partitioned join": [{}, {"spark.sql.sources.v2.bucketing.enabled": "false"}],
+    "broadcasts": [{}, {}, {"spark.sql.autoBroadcastJoinThreshold": "-1"}],
 }
 
 

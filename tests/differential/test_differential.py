@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from pyspark.sql import SparkSession
 
+from tests.differential.bulk import BULK_VERBS, bulk_designs, empty, fill
 from tests.differential.queries import QUERIES
 from tests.differential.tables import designs
 from tests.differential.verbs import WEIGHTED, create
@@ -66,21 +67,53 @@ class Lake(RuleBasedStateMachine):
             self.world.close()
 
 
-def _run(spark: SparkSession, namespace: str, root: Path, **budget: Any) -> None:
-    machine = type("Lake", (Lake,), {"spark": spark, "namespace": namespace, "root": root})
-    run_state_machine_as_test(machine, settings=settings(**{**_LENIENT, **budget}))
+class BulkLake(Lake):
+    """The same with thousands of rows, and fewer kinds of statements."""
+
+    @initialize(data=st.data())
+    def create(self, data: Any) -> None:
+        name = fresh_name(self.namespace)
+        self.world = World(self.spark, name, self.root / name.split(".")[-1], bulk_designs(data.draw))
+        self.world.start()
+        self.world.take(empty(data.draw, self.world))
+        self.world.take(fill(data.draw, self.world))
+
+    @rule(data=st.data())
+    def verb(self, data: Any) -> None:
+        assert self.world is not None
+        weighted = [verb for verb in BULK_VERBS for _ in range(verb.weight)]
+        self.world.take(data.draw(st.sampled_from(weighted)).draw(data.draw, self.world))
+
+
+def _run(machine: type[Lake], spark: SparkSession, namespace: str, root: Path, **budget: Any) -> None:
+    bound: Any = type(machine.__name__, (machine,), {"spark": spark, "namespace": namespace, "root": root})
+    chosen = budget.pop("seed", None)
+    if chosen is not None:
+        print(f"LAKEMEND_DIFFERENTIAL_SEED={chosen}")
+        bound = seed(chosen)(bound)
+    run_state_machine_as_test(bound, settings=settings(**{**_LENIENT, **budget}))
+
+
+def _asked() -> dict[str, int]:
+    return {
+        "max_examples": int(os.environ.get("LAKEMEND_DIFFERENTIAL_EXAMPLES", "150")),
+        "seed": int(os.environ.get("LAKEMEND_DIFFERENTIAL_SEED") or random.randrange(2**32)),
+    }
 
 
 def test_a_sample_of_statements_agrees_with_duckdb(spark: SparkSession, namespace: str, tmp_path: Path) -> None:
-    _run(spark, namespace, tmp_path, max_examples=14, stateful_step_count=16, derandomize=True)
+    _run(Lake, spark, namespace, tmp_path, max_examples=14, stateful_step_count=16, derandomize=True)
+
+
+def test_a_sample_of_statements_on_many_rows(spark: SparkSession, namespace: str, tmp_path: Path) -> None:
+    _run(BulkLake, spark, namespace, tmp_path, max_examples=4, stateful_step_count=10, derandomize=True)
 
 
 @pytest.mark.slow
 def test_many_statements_agree_with_duckdb(spark: SparkSession, namespace: str, tmp_path: Path) -> None:
-    examples = int(os.environ.get("LAKEMEND_DIFFERENTIAL_EXAMPLES", "150"))
-    chosen = int(os.environ.get("LAKEMEND_DIFFERENTIAL_SEED") or random.randrange(2**32))
-    print(f"LAKEMEND_DIFFERENTIAL_SEED={chosen}")
-    machine = type("Lake", (Lake,), {"spark": spark, "namespace": namespace, "root": tmp_path})
-    run_state_machine_as_test(
-        seed(chosen)(machine), settings=settings(**_LENIENT, max_examples=examples, stateful_step_count=25)
-    )
+    _run(Lake, spark, namespace, tmp_path, stateful_step_count=25, **_asked())
+
+
+@pytest.mark.slow
+def test_many_statements_on_many_rows(spark: SparkSession, namespace: str, tmp_path: Path) -> None:
+    _run(BulkLake, spark, namespace, tmp_path, stateful_step_count=15, **_asked())

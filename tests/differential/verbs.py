@@ -7,34 +7,22 @@ to `tables.DIMENSIONS`.
 
 from __future__ import annotations
 
-import base64
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
-from pyroaring import BitMap64
 from pyspark.sql import functions as F
 
 from lakemend.report import Report
-from lakemend.session import brain
+from tests.differential.changes import CHANGES
 from tests.differential.definitions import DEFINITION_VERBS
+from tests.differential.merges import MergeInto
 from tests.differential.queries import Draw, conditions
+from tests.differential.replacements import REPLACEMENTS
 from tests.differential.tables import Column, Design, Row, designs, rows_for
+from tests.differential.values import values_sql
 from tests.differential.world import Counts, Step, Verb, World, violation
-
-
-def values_sql(columns: tuple[Column, ...], rows: list[Row]) -> str:
-    """A query that gives the rows; VALUES cannot be empty."""
-    names = ", ".join(c.spark for c in columns)
-    if not rows:
-        nulls = ", ".join(f"{c.kind.for_spark(None)} AS {c.spark}" for c in columns)
-        return f"SELECT {nulls} WHERE false"
-    listed = ", ".join(
-        "(" + ", ".join(c.kind.for_spark(v) for c, v in zip(columns, row, strict=True)) + ")" for row in rows
-    )
-    return f"SELECT * FROM VALUES {listed} AS v({names})"
 
 
 def _insert(world: World) -> Counts:
@@ -287,43 +275,8 @@ class OverwriteWhere(Verb):
         return Step(f"overwrite where {condition} with {rows!r}", run, mirror, violation(fine))
 
 
-# ---- rows go
-
-
-class MaskRows(Verb):
-    """Some rows die in place, as a merge-on-read delete leaves it: their positions are handed to the brain."""
-
-    weight = 2
-
-    def applies(self, world: World) -> bool:
-        return world.mirror.count() > 0
-
-    def draw(self, draw: Draw, world: World) -> Step:
-        spark, duck = conditions(draw, world)
-
-        def run() -> Report:
-            dead: dict[str, list[int]] = defaultdict(list)
-            for file, position in world.spark.sql(f"SELECT _file, _pos FROM {world.name} WHERE {spark}").collect():
-                dead[file].append(position)
-            answer = brain().ask(
-                "commit",
-                {
-                    "table": {"path": str(world.location)}, "version": str(world.version), "operation": "delta",
-                    "command": "DELETE", "added": [], "removed": [], "predicates": [], "read_predicates": None,
-                    "masked": {f: base64.b64encode(BitMap64(p).serialize()).decode() for f, p in dead.items()},
-                    "options": {}, "summary": {}, "token": f"mask-{len(world.statements)}", "request": None,
-                },
-            )  # fmt: skip
-            return Report(**answer["report"])
-
-        def mirror() -> Counts:
-            return Counts(inserted=0, deleted=world.mirror.change(f"DELETE FROM t WHERE {duck}"))
-
-        return Step(f"mask rows WHERE {spark}", run, mirror)
-
-
 VERBS: tuple[Verb, ...] = (
     Append(), InsertInto(), InsertSelf(), InsertOverwrite(), InsertOverwritePartition(), Overwrite(),
-    OverwritePartitions(), OverwriteWhere(), MaskRows(), ReplaceTable(), *DEFINITION_VERBS,
+    OverwritePartitions(), OverwriteWhere(), ReplaceTable(), *CHANGES, MergeInto(), *REPLACEMENTS, *DEFINITION_VERBS,
 )  # fmt: skip
 WEIGHTED: tuple[Verb, ...] = tuple(verb for verb in VERBS for _ in range(verb.weight))

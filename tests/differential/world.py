@@ -10,23 +10,42 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import duckdb
+import polars
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
+from pyspark.errors import ArithmeticException
 from pyspark.sql import DataFrame, SparkSession
 
 import lakemend
 from lakemend.errors import ConstraintViolationError
 from lakemend.report import Report
 from lakemend.session import brain
+from tests.differential.kinds import STRING
+from tests.differential.ledger import Entry, Ledger
 from tests.differential.oracle import Mirror, Rows, describe_difference, multiset
-from tests.differential.tables import Column, Design, Row, to_arrow
+from tests.differential.tables import Column, Design, Row, rows_for, to_arrow
 
 # What deltalake says of tables whose types were widened: it knows the feature in part, and parses partition values
 # that were written under the old type as the new one.
 _NOT_FOR_DELTALAKE = ("TypeWidening", "typeWidening", "Failed to parse value")
+# Polars reads tables with deletion vectors, and says so where it cannot follow a feature.
+_NOT_FOR_POLARS = ("which polars does not support",)
+# Where the history tells how many rows a statement changed.
+_METRICS = {
+    "UPDATE": {"updated": "numUpdatedRows", "copied": "numCopiedRows"},
+    "DELETE": {"deleted": "numDeletedRows", "copied": "numCopiedRows"},
+    "MERGE": {
+        "inserted": "numTargetRowsInserted",
+        "updated": "numTargetRowsUpdated",
+        "deleted": "numTargetRowsDeleted",
+        "copied": "numTargetRowsCopied",
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -36,7 +55,7 @@ class Step:
     statement: str
     run: Callable[[], Report | None]
     mirror: Callable[[], Counts]
-    fails_with: type[Exception] | None = None
+    fails_with: type[Exception] | tuple[type[Exception], ...] | None = None
     refused_by_spark: tuple[str, ...] = ()  # Spark may fail with such a text, and then nothing may have happened
 
     def is_refusal(self, error: Exception) -> bool:
@@ -45,11 +64,20 @@ class Step:
 
 @dataclass(frozen=True)
 class Counts:
-    """What the report must say; None where it says nothing of rows (ALTER TABLE)."""
+    """What the report must say; None where it says nothing of rows (ALTER TABLE). Where rows could have been updated
+    and nothing changed at all, no version may be made."""
 
     inserted: int | None = None
     deleted: int | None = None
     updated: int | None = None
+
+
+class Source(NamedTuple):
+    """A table in Spark and in DuckDB, and its columns."""
+
+    spark: str
+    duck: str
+    columns: tuple[Column, ...]
 
 
 @dataclass(frozen=True)
@@ -72,6 +100,11 @@ class World:
     versions: dict[int, Version] = field(default_factory=dict)
     statements: list[str] = field(default_factory=list)
     widened: bool = False
+    _other: Source | None = None
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        return Ledger(self.location)
 
     # ---- what verbs and queries ask
 
@@ -128,12 +161,47 @@ class World:
         wrong = " OR ".join(conditions)
         return not wrong or not self.mirror.number(f"SELECT count(*) FROM incoming WHERE {wrong}")
 
+    def rehearse(self, change: Callable[[], object]) -> tuple[type[Exception], ...]:
+        """With which errors Spark must refuse what `change` does to the mirror, which is then as before: values that
+        do not fit their column, rows that break a constraint. Empty: it must succeed."""
+        with self.mirror.undone():
+            try:
+                change()
+            except (duckdb.ConversionException, duckdb.OutOfRangeException):
+                return (ArithmeticException, ConstraintViolationError)
+            conditions = [f"{c.duck} IS NULL" for c in self.columns if not c.nullable]
+            conditions += [f"({duck}) IS NOT TRUE" for _, duck in self.checks.values()]
+            wrong = " OR ".join(conditions) or "false"
+            broken = self.mirror.number(f"SELECT count(*) FROM t WHERE {wrong}")
+        return (ConstraintViolationError,) if broken else ()
+
+    def blank(self) -> None:
+        """An empty string in a partition column is null in the table."""
+        for column in self.partition_columns:
+            if column.kind is STRING:
+                self.mirror.execute(f"UPDATE t SET {column.duck} = NULL WHERE {column.duck} = ''")
+
+    def other(self, draw: Callable[[Any], Any]) -> Source:
+        """A second table, for subqueries and as a source; made when it is first asked for."""
+        if self._other is None:
+            kinds = list(dict.fromkeys(c.kind for c in self.columns))
+            columns = tuple(Column(f"o{i}", kind) for i, kind in enumerate(kinds))
+            rows = draw(rows_for(columns))
+            source = Source(f"{self.name}_o", "other", columns)
+            self.mirror.create(columns, "other")
+            self.mirror.fill("other", columns, rows)
+            frame = self.frame(columns, rows)
+            frame.writeTo(source.spark).using("delta").create()
+            self.statements.append(f"{source.spark}: {columns!r} {rows!r}")
+            self._other = source
+        return self._other
+
     # ---- a step
 
     def take(self, step: Step) -> None:
         self.statements.append(step.statement)
         with self._told():
-            if step.fails_with is not None:
+            if step.fails_with:
                 self._fails(step)
             else:
                 self._succeeds(step)
@@ -163,6 +231,7 @@ class World:
         self._check_report(report, counts, before, version)
         if version != before:
             assert version == before + 1, f"version {before} was followed by {version}"
+            self._check_entry(self.ledger.follow(version), counts, report)
             self.versions[version] = Version(self.columns, self.expected(), self.same_zeros())
         self.compare()
 
@@ -174,9 +243,33 @@ class World:
             assert expected is None or getattr(report, name) == expected, f"{name}: {expected} expected, {report}"
         if counts.inserted or counts.deleted or counts.updated:
             assert version == before + 1, f"rows changed and no version was made: {report}"
+        elif counts.updated is not None:
+            assert version == before, f"no row changed, and version {version} was made: {report}"
         if counts != Counts():
             assert report.version == (version if version != before else None), f"version {version}: {report}"
             assert report.total in (self.mirror.count(), None if report.version is None else -1), f"total: {report}"
+
+    def _check_entry(self, entry: Entry, counts: Counts, report: Report | None) -> None:
+        """The log agrees with the mirror, with the report and with itself."""
+        assert self.ledger.rows == self.mirror.count(), f"the log has {self.ledger.rows} rows"
+        if report is not None and report.version is not None:
+            assert report.files_added == len(entry.added), f"{len(entry.added)} files added: {report!r}"
+            assert report.files_removed == len(entry.removed), f"{len(entry.removed)} files removed: {report!r}"
+            assert report.files_masked == len(entry.masked), f"{len(entry.masked)} files masked: {report!r}"
+            assert report.bytes_added == sum(add["size"] for add in entry.added), f"bytes: {report!r}"
+        if counts.updated is None:
+            return
+        inserted, deleted = counts.inserted or 0, counts.deleted or 0
+        copied = entry.written - inserted - counts.updated
+        assert copied >= 0, f"{entry.written} rows were written: {counts}"
+        assert entry.dead == counts.updated + deleted + copied, (
+            f"{entry.dead} rows died, {copied} were copied: {counts}"
+        )
+        assert report is None or report.copied == copied, f"{copied} rows were copied: {report!r}"
+        told = {"inserted": inserted, "updated": counts.updated, "deleted": deleted, "copied": copied}
+        for name, metric in _METRICS.get(entry.info["operation"], {}).items():
+            found = entry.metrics.get(metric, 0 if name == "copied" else None)
+            assert found == told[name], f"{metric}: {told}, {entry.metrics}"
 
     # ---- comparisons
 
@@ -190,16 +283,31 @@ class World:
         self.same(expected, multiset(self.spark.table(self.name).toArrow(), self.same_zeros()), "Spark's rows")
         assert [c.name for c in self.columns] == self.spark.table(self.name).columns
         self._compare_deltalake(expected)
+        self._compare_polars(expected)
+
+    def _compare_polars(self, expected: Rows) -> None:
+        try:
+            found = polars.scan_delta(str(self.location)).collect().to_arrow()
+        except Exception as error:
+            # Polars asks deltalake what the table is.
+            if any(text in str(error) for text in _NOT_FOR_POLARS) or self._widened_for(error):
+                return
+            raise
+        found = found.select([c.name for c in self.columns])
+        self.same(expected, multiset(found, self.same_zeros()), "Polars' rows")
 
     def _compare_deltalake(self, expected: Rows) -> None:
         try:
             reader = QueryBuilder().register("t", DeltaTable(str(self.location))).execute("SELECT * FROM t")
             found = pa.table(reader).select([c.name for c in self.columns])
         except Exception as error:
-            if self.widened and any(text in str(error) for text in _NOT_FOR_DELTALAKE):
+            if self._widened_for(error):
                 return
             raise
         self.same(expected, multiset(found, self.same_zeros()), "deltalake's rows")
+
+    def _widened_for(self, error: Exception) -> bool:
+        return self.widened and any(text in str(error) for text in _NOT_FOR_DELTALAKE)
 
     def compare_version(self, version: int, how: str) -> None:
         """An earlier version still holds what it held."""
@@ -238,6 +346,7 @@ class World:
         for key in self.design.conf:
             self.spark.conf.unset(key)
         self.spark.sql(f"DROP TABLE IF EXISTS {self.name}")
+        self.spark.sql(f"DROP TABLE IF EXISTS {self.name}_o")
         self.spark.catalog.clearCache()
         self.mirror.close()
 

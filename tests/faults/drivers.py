@@ -1,7 +1,11 @@
 """A Spark driver in a process of its own that can be killed at any moment.
 
-The tests hold a `Driver`; the process runs this module's `main`. The table's columns are those of `lakes.SCHEMA`;
-every statement writes `Driver.ROWS` rows that name it, in several files.
+The tests hold a `Driver`; the process runs this module's `main`. `go` lets it write to its table, whose columns are
+those of `lakes.SCHEMA`: every statement writes `Driver.ROWS` rows that name it, in several files. `change` lets it run
+one of `row_statements.py` on any table.
+
+A process that is frozen leaves the same files as one that is killed at that moment: what is on the disk is what it had
+written. So a test may look at many moments of one driver (`frozen`), which starts slowly.
 """
 
 from __future__ import annotations
@@ -14,6 +18,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +60,28 @@ class Driver:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{statements}\n")
         self._process.stdin.flush()
+
+    def change(self, location: str, number: int) -> None:
+        """Lets it run a row change."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps([location, number]) + "\n")
+        self._process.stdin.flush()
+
+    @property
+    def has_spoken(self) -> bool:
+        return not self._lines.empty()
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """No process of it runs meanwhile."""
+        group = self._process.pid
+        os.killpg(group, signal.SIGSTOP)
+        try:
+            while any(state not in "TZ" for state in _states(group)):
+                time.sleep(0.001)
+            yield
+        finally:
+            os.killpg(group, signal.SIGCONT)
 
     def told(self, count: int) -> list[Any]:
         """The next statements that were committed, as (verb, writer, number, version)."""
@@ -117,12 +145,12 @@ def _children(pid: int) -> list[int]:
 
 
 def _alive_in_group(group: int) -> bool:
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            status = _stat(int(entry))
-            if status is not None and status[2] == group and status[0] != "Z":
-                return True
-    return False
+    return any(state != "Z" for state in _states(group))
+
+
+def _states(group: int) -> list[str]:
+    statuses = [_stat(int(entry)) for entry in os.listdir("/proc") if entry.isdigit()]
+    return [status[0] for status in statuses if status is not None and status[2] == group]
 
 
 def _stat(pid: int) -> tuple[str, int, int] | None:
@@ -156,7 +184,12 @@ def main(location: str, scratch: str, verb: str, writer: str, first: int) -> Non
     print(READY, flush=True)
     number = first
     for line in sys.stdin:
-        for _ in range(int(line)):
+        order = json.loads(line)
+        if isinstance(order, list):
+            version = _change(spark, *order)
+            print(json.dumps(["change", *order, version]), flush=True)
+            continue
+        for _ in range(order):
             chosen = verb if verb != "both" else ("overwrite" if number % 4 == 3 else "append")
             version = _run(spark, table, chosen, writer, number)
             print(json.dumps([chosen, writer, number, version]), flush=True)
@@ -177,6 +210,15 @@ def _run(spark: Any, table: Any, verb: str, writer: str, number: int) -> int:
             return -1  # which version it made, Spark does not tell
         except CommitConflictError:
             continue
+
+
+def _change(spark: Any, location: str, number: int) -> int:
+    import lakemend
+    from tests.faults.row_statements import sql
+
+    table = lakemend.table(spark, location)
+    spark.sql(sql(table.name, number))
+    return table.version
 
 
 if __name__ == "__main__":

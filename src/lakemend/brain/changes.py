@@ -17,14 +17,15 @@ from pyroaring import BitMap64
 from lakemend.brain.masks import masked_positions
 from lakemend.brain.plan import file_urls, wire_values
 from lakemend.brain.predicates import ALWAYS_TRUE, Predicate, conjunction, partition_column
-from lakemend.brain.pruning import whole_files
+from lakemend.brain.pruning import covered_files, whole_files
 from lakemend.errors import InvalidInputError
 from lakemend.formats.format import FooterStats, Masked, Metadata, NewFile, PartitionField, Removed, Snapshot
 from lakemend.schema import find, from_wire
 from lakemend.storage import Store
 
 _ROW_LEVEL = ("rewrite", "delta")
-OPERATIONS = ("append", "overwrite", "overwrite_dynamic", "delete_where", *_ROW_LEVEL)
+_REPLACE = ("replace_where", "replace_using", "replace_on")
+OPERATIONS = ("append", "overwrite", "overwrite_dynamic", "delete_where", *_REPLACE, *_ROW_LEVEL)
 
 
 def new_files(added: Sequence[Mapping[str, Any]], metadata: Metadata) -> list[NewFile]:
@@ -83,9 +84,25 @@ def removed_files(request: Mapping[str, Any], base: Snapshot, added: Sequence[Ne
     elif operation == "overwrite_dynamic":
         rows = _rows_of_partitions(base, added)
     else:
-        return [Removed(path, row) for path, row in _located(base, request.get("removed") or ())]
+        named = [Removed(path, row) for path, row in _located(base, request.get("removed") or ())]
+        return [*_inside(request, base), *named]
     paths = base.files["path"]
     return [Removed(paths[row].as_py(), row) for row in rows]
+
+
+def _inside(request: Mapping[str, Any], base: Snapshot) -> list[Removed]:
+    """The files whose every row a replacement takes, which nobody has read.
+
+    `inside` says "all" where the predicates must decide for every file, "some" where the connector has looked at
+    the rows of those they do not decide for.
+    """
+    inside = request.get("inside")
+    if inside is None:
+        return []
+    predicates = _predicates(request)
+    rows = whole_files(base, predicates) if inside == "all" else covered_files(base, predicates)
+    paths = base.files["path"]
+    return [Removed(paths[row].as_py(), row) for row in rows.to_pylist()]
 
 
 def every_file(base: Snapshot) -> list[Removed]:
@@ -174,18 +191,49 @@ def read_predicate(request: Mapping[str, Any], metadata: Metadata, added: Sequen
     """What the statement looked at, for the conflict rules: rows it replaces count as read."""
     operation, read = request["operation"], request.get("read_predicates")
     replaced: Predicate | None = None
-    if operation in ("overwrite", "delete_where"):
+    if operation in ("overwrite", "delete_where", "replace_where"):
         replaced = conjunction(_predicates(request))
     elif operation == "overwrite_dynamic":
         replaced = _partitions_predicate(metadata, added)
     elif operation in _ROW_LEVEL and read is None:
         return ALWAYS_TRUE
+    elif request.get("predicates"):
+        replaced = conjunction(request["predicates"])
     if read is None:
         return replaced
     seen = conjunction(read)
     if replaced is None or seen == replaced:
         return seen
     return ALWAYS_TRUE if ALWAYS_TRUE in (seen, replaced) else {"op": "OR", "args": [replaced, seen]}
+
+
+_REPLACING = frozenset({"overwrite", "replace_where", "replace_using", "replace_on"})
+
+
+def replaced_predicate(
+    request: Mapping[str, Any], verb: str, metadata: Metadata, added: Sequence[NewFile]
+) -> Predicate | None:
+    """The rows that new ones take the place of, whether there were any or not; None for a verb that replaces none."""
+    if verb == "overwrite_dynamic":
+        return _partitions_predicate(metadata, added)
+    if verb not in _REPLACING:
+        return None
+    # Rows named by keys or by a join can be any that were read.
+    named = request.get("predicates") if verb in ("overwrite", "replace_where") else request.get("predicates") or None
+    return conjunction(named if named is not None else request.get("read_predicates") or [])
+
+
+def is_bounded(request: Mapping[str, Any]) -> bool:
+    """Whether every new row is known to satisfy the replaced predicate."""
+    return request["operation"] == "overwrite_dynamic" or request.get("checked") is True
+
+
+def reads_more(request: Mapping[str, Any]) -> bool:
+    """Whether the statement read rows of its own table that it neither changes nor replaces."""
+    if request["operation"] in _ROW_LEVEL:
+        return request.get("reads_more") is not False
+    read = request.get("read_predicates")
+    return read is not None and conjunction(read) != conjunction(request.get("predicates") or [])
 
 
 def _partitions_predicate(metadata: Metadata, added: Sequence[NewFile]) -> Predicate:

@@ -4,17 +4,23 @@ The brain's `commit` and `alter` calls and the maintenance commands call `commit
 format's `try_commit`, which makes exactly the next version or says that it is taken. The rules
 stand in `brain/conflicts.py`. An outcome that could not be learned (`CommitUnknownError`) is passed
 on as it is: never retried, never cleaned up.
+
+Writers of one table in this process take turns, so that they do not lose races against each other. A turn
+is a courtesy, not what makes a commit safe: that is the store's put-if-absent alone.
 """
 
 from __future__ import annotations
 
 import logging
 import random
+import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,8 +34,15 @@ from lakemend.formats.format import Change, Committed, Masked, Removed, Snapshot
 
 log = logging.getLogger(__name__)
 
-DEFAULT_ATTEMPTS = 50
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
+# Verbs with an isolation level of their own.
+ISOLATED = ("update", "delete", "merge")
+# Every lost attempt is another writer's commit, so the table moves on; a bound is for the patience of the caller.
+DEFAULT_ATTEMPTS = 1000
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
+# A version that is taken and that no listing shows: how often it is looked for again, and how long at most between.
+_BLIND_ATTEMPTS, _LONGEST_BLIND_PAUSE = 50, 0.5
+# How long a writer waits for its turn before it goes on without.
+_PATIENCE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +74,67 @@ def commit(
         _check_paths(base, change)
         if _done_before(base, change):
             return CommitResult(base.version, 0, base, skipped=True)
-    for attempt in range(1, attempts + 1):
-        try:
-            version = table.try_commit(base, change)
-        except VersionTaken:
-            base, change = _after_winners(table, base, change, may_match)
-            if _done_before(base, change):
-                return CommitResult(base.version, attempt, base, skipped=True)
-            _pause(attempt)
-            continue
-        if attempt > 1:
-            log.info(
-                "%s landed as version %d after %d attempts: %s", change.operation, version, attempt, table.store.url
-            )
-        return CommitResult(version, attempt, base)
+    with _turn_at(table) as turn:
+        result = _commit_in_turn(table, base, change, attempts, may_match or _by_predicate(base), turn)
+    if not result.skipped:
+        table.settle(result.version)
+    return result
+
+
+@dataclass
+class _Turn:
+    """The queue of a table's writers in this process, and the newest version one of them made."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    newest: int = -1
+
+
+_turns: WeakKeyDictionary[Table, _Turn] = WeakKeyDictionary()
+_turns_lock = threading.Lock()
+
+
+@contextmanager
+def _turn_at(table: Table) -> Iterator[_Turn]:
+    with _turns_lock:
+        turn = _turns.setdefault(table, _Turn())
+    mine = turn.lock.acquire(timeout=_PATIENCE)
+    try:
+        yield turn
+    finally:
+        if mine:
+            turn.lock.release()
+
+
+def _commit_in_turn(
+    table: Table, base: Snapshot | None, change: Change, attempts: int, may_match: MayMatch, turn: _Turn
+) -> CommitResult:
+    lost = blind = 0
+    while lost < attempts and blind <= _BLIND_ATTEMPTS:
+        # What a neighbour has made is there: no need to try in vain first.
+        if base is None or turn.newest <= base.version:
+            try:
+                version = table.try_commit(base, change)
+                turn.newest = version
+                if lost:
+                    log.info("%s landed as version %d, attempt %d", change.operation, version, lost + 1)
+                return CommitResult(version, lost + 1, base)
+            except VersionTaken:
+                lost += 1
+                _pause(lost, _LONGEST_PAUSE)
+        before = base.version if base is not None else -1
+        base, change = _after_winners(table, base, change, may_match)
+        if _done_before(base, change):
+            return CommitResult(base.version, lost + 1, base, skipped=True)
+        if base.version <= before:
+            blind += 1
+            turn.newest = base.version
+            _pause(blind, _LONGEST_BLIND_PAUSE)
     raise CommitConflictError(
         f"{change.operation} could not be committed to {table.store.url}",
-        cause=f"other writers took the next version {attempts} times in a row, though none of them conflicts",
+        cause=f"other writers took the next version {lost} times in a row, though none of them conflicts",
         remedy="nothing was changed: try again when fewer writers are busy, or raise the number of attempts",
         operation=change.operation,
-        attempts=attempts,
+        attempts=lost,
         version=base.version if base is not None else 0,
     )
 
@@ -117,9 +171,7 @@ def _check_paths(base: Snapshot, change: Change) -> None:
             )
 
 
-def _after_winners(
-    table: Table, base: Snapshot | None, change: Change, may_match: MayMatch | None
-) -> tuple[Snapshot, Change]:
+def _after_winners(table: Table, base: Snapshot | None, change: Change, may_match: MayMatch) -> tuple[Snapshot, Change]:
     """The newest snapshot and the change rebased onto it; raises if a winner conflicts."""
     if base is None:
         raise CommitConflictError(
@@ -137,9 +189,13 @@ def _after_winners(
     if (repeat := _done_by_winner(change, winners)) is not None:
         log.info("version %d recorded the same transaction first", repeat)
         return head, change
-    conflict = find_first_conflict(change, base, winners, may_match or _by_predicate(base))
+    conflict = find_first_conflict(change, base, winners, may_match)
     if conflict is not None:
         raise conflict_error(table, base, change, conflict)
+    if head.metadata.id != base.metadata.id:
+        reason = "belongs to another table: this one was dropped, and one of the same name created"
+        anew = Conflict(head.version, head.timestamp, "create", "replace", reason)
+        raise conflict_error(table, base, change, anew)
     return head, _rebased(table, base, head, change, winners)
 
 
@@ -150,9 +206,10 @@ def _done_by_winner(change: Change, winners: Sequence[Committed]) -> int | None:
     return next((w.version for w in winners if w.transactions.get(app_id, version - 1) >= version), None)
 
 
-def _by_predicate(base: Snapshot) -> MayMatch:
+def _by_predicate(base: Snapshot | None) -> MayMatch:
     # Winners that changed the metadata conflict before a predicate is asked for: the base's still holds.
     def may_match(predicate: dict[str, Any], files: pa.Table, stats: StatsLookup) -> pa.BooleanArray:
+        assert base is not None
         return predicates.may_match(predicate, predicates.FileColumns(base.metadata, files, stats))
 
     return may_match
@@ -174,7 +231,10 @@ def _rebased(table: Table, base: Snapshot, head: Snapshot, change: Change, winne
                 head.version, head.timestamp, "unknown", "file", "no longer has a file this statement changes", path
             )
             raise conflict_error(table, base, change, gone)
-    remasked = {path: winner for winner in winners for path in winner.masked}
+    remasked: dict[str, list[Committed]] = {}
+    for winner in winners:
+        for path in winner.masked:
+            remasked.setdefault(path, []).append(winner)
     masked = []
     for entry in change.masked:
         row = rows[entry.path]
@@ -187,7 +247,7 @@ def _rebased(table: Table, base: Snapshot, head: Snapshot, change: Change, winne
 
 
 def _check_rows(
-    table: Table, base: Snapshot, head: Snapshot, change: Change, entry: Masked, row: int, winner: Committed
+    table: Table, base: Snapshot, head: Snapshot, change: Change, entry: Masked, row: int, winners: Sequence[Committed]
 ) -> None:
     """Rows dead in `head` and alive in `base` must be others than the change masks."""
     after, before = masked_positions(head.mask(row), table.store), masked_positions(base.mask(entry.row), table.store)
@@ -198,17 +258,29 @@ def _check_rows(
         reason = "brought rows back to life in a file this statement changes"
     else:
         return
+    winner = winners[-1] if not both else _masked_first(table, entry.path, both, winners)
     clash = Conflict(winner.version, winner.timestamp, winner.operation, "row", reason, entry.path)
     raise conflict_error(table, base, change, clash)
+
+
+def _masked_first(table: Table, path: str, positions: BitMap64, winners: Sequence[Committed]) -> Committed:
+    """Which of the winners that masked rows of a file was the first to mask one of these."""
+    for winner in winners[:-1]:
+        snapshot = table.at_version(winner.version)
+        row = _rows(snapshot, [path])[path]
+        if row is not None and masked_positions(snapshot.mask(row), table.store) & positions:
+            return winner
+    return winners[-1]
 
 
 def conflict_error(table: Table, base: Snapshot, change: Change, conflict: Conflict) -> CommitConflictError:
     at = datetime.fromtimestamp(conflict.timestamp / 1000, UTC).isoformat(timespec="milliseconds")
     subject = f" ({conflict.file})" if conflict.file else ""
     return CommitConflictError(
-        f"{change.operation} on version {base.version} of {table.store.url} conflicts with version {conflict.version}",
+        f"{change.operation} on version {base.version} of {table.store.url} conflicts with version {conflict.version} "
+        f"({conflict.operation})",
         cause=f"{conflict.operation} at {at} {conflict.reason}{subject}",
-        remedy=_REMEDIES.get(conflict.rule, _RETRY),
+        remedy=_remedy(change, conflict.rule),
         operation=change.operation,
         base_version=base.version,
         version=conflict.version,
@@ -221,12 +293,17 @@ def conflict_error(table: Table, base: Snapshot, change: Change, conflict: Confl
 
 
 _RETRY = "nothing was changed: run the statement again, and it works on the newest version"
-_REMEDIES = {
-    "match": f"{_RETRY}; a narrower condition, or isolation level snapshot, conflicts less often",
-    "read-gone": f"{_RETRY}; a narrower condition, or isolation level snapshot, conflicts less often",
-    "transaction": "nothing was changed: let only one writer at a time use this transaction application id",
-}
 
 
-def _pause(attempt: int) -> None:
-    time.sleep(random.uniform(0, min(_FIRST_PAUSE * 2 ** min(attempt, 10), _LONGEST_PAUSE)))
+def _remedy(change: Change, rule: str) -> str:
+    if rule == "transaction":
+        return "nothing was changed: let only one writer at a time use this transaction application id"
+    if rule in ("match", "read-gone"):
+        level = f"'write.{change.operation}.isolation-level' = 'snapshot'"
+        other = f", or the table property {level}," if change.operation in ISOLATED else ""
+        return f"{_RETRY}; a narrower condition{other} conflicts less often"
+    return _RETRY
+
+
+def _pause(attempt: int, longest: float) -> None:
+    time.sleep(random.uniform(0, min(_FIRST_PAUSE * 2 ** min(attempt, 10), longest)))

@@ -16,25 +16,33 @@ committed on top; otherwise the cell names what makes it fail.
     update, delete (MoR)    match    file, match    row, match     file        file, match    conflict
     merge                   match    file, match,   row, match,    file        file, match,   conflict
                                      read-gone      read-gone                  read-gone
-    replaceWhere, overwrite match    file, match    file, match    file        file, match*,  conflict
-                                                                               same
+    replaceWhere, overwrite match    file, match    row, match     file        file, match,   conflict
+                                                                               overlap
     compaction              lands    file           file           file        file           conflict
     metadata change alone   lands    lands          lands          lands       lands          conflict
     replace table           conflict conflict       conflict       conflict    conflict       conflict
 
     file        the winner removed or masked a file that we removed, or removed a file that we masked
-    row         the winner masked a row that we mask too; different rows of one file both land, their masks united
-    match       serializable only: a file the winner added may hold rows that our read predicate matches
-    match*      as `match`, under snapshot isolation too: two overwrites of one place never both land
-    same        both replace by the same predicate, even where neither found a file to remove
-    read-gone   serializable only: the winner took rows from a file that our read predicate may match. Updates and
-                deletes change every row they match, so what they left alone cannot have mattered to them, unless
-                they read the whole table (a subquery on it) and changed only a part
+    row         the winner masked a row that we mask too (where we remove the file: `file`); different rows of one file
+                both land, their masks united
+    match       not under snapshot isolation: a file the winner added may hold rows that our read predicate matches
+    overlap     the rows both replace may be the same, even where neither found one, at every isolation level
+    read-gone   not under snapshot isolation: the winner took rows from a file that our read predicate may match.
+                Updates, deletes and overwrites change every row they match, so what they left alone cannot have
+                mattered to them, unless they read more of the table than that (a subquery on it, the source of the
+                new rows)
 
 Files a compaction adds hold rows that were there before: they never count for `match` or `read-gone`.
 Two writers with the same transaction application id always conflict, whatever they did, and a restore
 conflicts with everything but appends that read nothing.
-Under snapshot isolation a statement sees its own snapshot: only what it wrote can conflict.
+
+Isolation, of our statement:
+
+    serializable        the outcome is that of all statements one after the other, in the order of their versions
+    write-serializable  the same in some order: appends that read nothing may count as having come after us, so they
+                        never `match`
+    snapshot            a statement sees its own snapshot: only what it wrote can conflict
+
 `row` needs the winner's masks and is decided by `brain/commit.py` while it rebases.
 """
 
@@ -47,8 +55,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakemend.formats.format import Change, ColumnStats, Committed, Snapshot
-from lakemend.schema import Path
+from lakemend.brain.overlap import may_overlap
+from lakemend.brain.predicates import ALWAYS_TRUE, Predicate, columns
+from lakemend.errors import InvalidInputError
+from lakemend.formats.format import Change, ColumnStats, Committed, Metadata, Snapshot
+from lakemend.schema import Path, find
 
 StatsLookup = Callable[[Path], ColumnStats | None]
 # Which files of a file table may hold a row the predicate matches (true or unknown): true for those.
@@ -58,10 +69,8 @@ MayMatch = Callable[[dict[str, Any], pa.Table, StatsLookup], pa.BooleanArray]
 _CHANGE_WHAT_THEY_READ = frozenset(
     {"update", "delete", "delete_where", "replace_where", "overwrite", "overwrite_dynamic"}
 )
-_REPLACE = frozenset(
-    {"overwrite", "overwrite_dynamic", "replace_where", "replace_using", "replace_on", "truncate", "restore"}
-)
-_EVERYTHING = {"op": "ALWAYS_TRUE"}
+_REPLACE = frozenset({"overwrite", "overwrite_dynamic", "replace_where", "replace_using", "replace_on", "restore"})
+_UNKNOWN: Predicate = {"op": "UNKNOWN"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,7 @@ class Conflict:
     version: int
     timestamp: int
     operation: str
-    # A word of the matrix, or one of metadata, protocol, transaction, replace, restore.
+    # A word below the matrix, or one of metadata, protocol, transaction, replace, restore.
     rule: str
     reason: str  # a clause that goes on after "version 7 (UPDATE) …"
     file: str | None = None
@@ -85,8 +94,8 @@ def find_conflict(change: Change, base: Snapshot, winner: Committed, may_match: 
         or _transaction(change, winner)
         or _restored(change, winner)
         or _files(change, winner)
-        or _same_place(change, winner)
-        or _matching(change, winner, may_match)
+        or _overlapping(change, base, winner)
+        or _matching(change, base, winner, may_match)
         or _read_and_gone(change, base, winner, may_match)
     )
 
@@ -147,40 +156,66 @@ def _files(change: Change, winner: Committed) -> Conflict | None:
     return None
 
 
-def _same_place(change: Change, winner: Committed) -> Conflict | None:
-    both = change.operation in _REPLACE and winner.operation in _REPLACE
-    if both and change.read_predicate is not None and change.read_predicate == winner.read_predicate:
-        return _conflict(winner, "same", "replaced the rows of the same predicate", predicate=change.read_predicate)
-    return None
-
-
-def _matching(change: Change, winner: Committed, may_match: MayMatch) -> Conflict | None:
-    if change.read_predicate is None or not change.data_change or not winner.data_change:
+def _overlapping(change: Change, base: Snapshot, winner: Committed) -> Conflict | None:
+    ours, theirs = _replaced(change), _replaced_by(winner, base.metadata)
+    if ours is None or theirs is None or not may_overlap(ours, theirs, base.metadata):
         return None
-    both_replace = change.operation in _REPLACE and winner.operation in _REPLACE
-    if change.isolation == "snapshot" and not both_replace:
+    return _conflict(winner, "overlap", "replaced rows of the same place", predicate=theirs)
+
+
+def _replaced(change: Change) -> Predicate | None:
+    if change.replaced is not None:
+        return change.replaced
+    return change.read_predicate or ALWAYS_TRUE if change.operation in _REPLACE else None
+
+
+def _replaced_by(winner: Committed, metadata: Metadata) -> Predicate | None:
+    """What the winner replaced; None if it is no overwrite, unknown rows if it does not say."""
+    if winner.replaced is not None:
+        return winner.replaced
+    if winner.operation not in _REPLACE:
+        return None
+    if winner.replaced_text is None:
+        return winner.read_predicate or _UNKNOWN
+    from lakemend.brain.where import parse_where
+
+    try:
+        return _told(parse_where(winner.replaced_text, metadata.schema), metadata)
+    except InvalidInputError:
+        return _UNKNOWN
+
+
+def _told(predicate: Predicate, metadata: Metadata) -> Predicate:
+    """A predicate from another engine's text, less what only that engine's time zone could tell."""
+    if predicate.get("op") in ("AND", "OR", "NOT"):
+        return {**predicate, "args": [_told(arg, metadata) for arg in predicate["args"]]}
+    fields = [find(metadata.schema, path) for path in columns(predicate)]
+    return _UNKNOWN if any(f is not None and f["type"] == "timestamp" for f in fields) else predicate
+
+
+def _matching(change: Change, base: Snapshot, winner: Committed, may_match: MayMatch) -> Conflict | None:
+    reads = change.read_predicate
+    if reads is None or not change.data_change or not winner.data_change or change.isolation == "snapshot":
+        return None
+    if change.isolation == "write-serializable" and winner.blind_append:
+        return None
+    if winner.bounded and winner.replaced is not None and not may_overlap(reads, winner.replaced, base.metadata):
         return None
     fresh = _without(winner.added, winner.masked)
     if not fresh.num_rows:
         return None
     stats = winner.stats if fresh is winner.added else _selected(winner)
-    hit = first_match(change.read_predicate, fresh, stats, may_match)
+    hit = first_match(reads, fresh, stats, may_match)
     if hit is None:
         return None
-    return _conflict(
-        winner,
-        "match",
-        "added a file that may hold rows this statement read",
-        file=hit,
-        predicate=change.read_predicate,
-    )
+    return _conflict(winner, "match", "added a file that may hold rows this statement read", file=hit, predicate=reads)
 
 
 def _read_and_gone(change: Change, base: Snapshot, winner: Committed, may_match: MayMatch) -> Conflict | None:
     reads = change.read_predicate
     if reads is None or change.isolation == "snapshot" or not change.data_change or not winner.data_change:
         return None
-    if change.operation in _CHANGE_WHAT_THEY_READ and reads != _EVERYTHING:
+    if change.operation in _CHANGE_WHAT_THEY_READ and not change.reads_more:
         return None
     touched = winner.removed | winner.masked
     if not touched:
@@ -189,10 +224,7 @@ def _read_and_gone(change: Change, base: Snapshot, winner: Committed, may_match:
     at = pc.index_in(pa.array(sorted(touched), pa.string()), value_set=files["path"].combine_chunks()).drop_null()
     if not len(at):
         return None
-    if reads == _EVERYTHING:
-        hit: str | None = files["path"][at[0].as_py()].as_py()
-    else:
-        hit = first_match(reads, files.take(at), _rows_of(base.stats, at), may_match)
+    hit = first_match(reads, files.take(at), _rows_of(base.stats, at), may_match)
     if hit is None:
         return None
     return _conflict(winner, "read-gone", "deleted rows this statement may have read", file=hit, predicate=reads)

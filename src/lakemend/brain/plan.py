@@ -35,16 +35,16 @@ def _uncollected() -> Iterator[None]:
 
 
 def plan(
-    snapshot: Snapshot, predicates: Sequence[Predicate], stats_columns: Sequence[Sequence[str]] | None = None
+    snapshot: Snapshot,
+    predicates: Sequence[Predicate],
+    stats_columns: Sequence[Sequence[str]] | None = None,
+    without: Predicate | None = None,
 ) -> dict[str, Any]:
     with _uncollected():
-        return _plan(snapshot, predicates, stats_columns)
+        return _plan(snapshot, kept_rows(snapshot, predicates, without), stats_columns)
 
 
-def _plan(
-    snapshot: Snapshot, predicates: Sequence[Predicate], stats_columns: Sequence[Sequence[str]] | None
-) -> dict[str, Any]:
-    rows = kept_rows(snapshot, predicates)
+def _plan(snapshot: Snapshot, rows: pa.Array, stats_columns: Sequence[Sequence[str]] | None) -> dict[str, Any]:
     files = snapshot.files
     every = len(rows) == files.num_rows
     kept = files if every else files.take(rows)

@@ -132,7 +132,7 @@ class _Evaluation:
             return self._compare("=", node, {"lit": True, "type": "boolean"})
         args = node.get("args", [])
         if op in ("AND", "OR"):
-            outcomes = (self.outcome(arg) for arg in _flattened(node))
+            outcomes = (self.outcome(arg) for arg in flattened(node))
             return _all(outcomes) if op == "AND" else _any(outcomes)
         if op == "NOT":
             inner = self.outcome(_argument(node, 0, 1))
@@ -169,7 +169,7 @@ class _Evaluation:
         return ranges.UNKNOWN, "void"
 
     def _column(self, path: Path) -> tuple[Operand, DataType]:
-        exact = _exact_path(self._over.metadata, path)
+        exact = exact_column(self._over.metadata, path)
         if exact is None:
             if path == (FILE_COLUMN,):
                 return _operand_file_locations(self._over), "string"
@@ -272,7 +272,7 @@ def _argument(node: Predicate, index: int, expected: int | None = None) -> Predi
     return argument
 
 
-def _flattened(node: Predicate) -> Iterator[Predicate]:
+def flattened(node: Predicate) -> Iterator[Predicate]:
     """The operands of a chain of one connective, however deep it leans."""
     pending = list(reversed(node.get("args", [])))
     while pending:
@@ -297,7 +297,7 @@ def _any(outcomes: Iterator[Outcome]) -> Outcome:
     return Outcome(flipped.false, flipped.true, flipped.null)
 
 
-def _exact_path(metadata: Metadata, path: Path) -> tuple[Path, DataType, bool] | None:
+def exact_column(metadata: Metadata, path: Path) -> tuple[Path, DataType, bool] | None:
     """The column's own spelling, its type and whether a string of it is collated."""
     fields: dict[str, Any] = metadata.schema
     names: list[str] = []

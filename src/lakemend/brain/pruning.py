@@ -17,12 +17,21 @@ from lakemend.errors import InvalidInputError
 from lakemend.formats.format import Snapshot
 
 
-def kept_rows(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Array:
-    """The rows of `snapshot.files` whose file may hold a matching row, in order."""
+def kept_rows(snapshot: Snapshot, predicates: Sequence[Predicate], without: Predicate | None = None) -> pa.Array:
+    """The rows of `snapshot.files` whose file may hold a matching row, in order, less those that `without` covers."""
     count = snapshot.files.num_rows
-    if not predicates or not count:
+    if (not predicates and without is None) or not count:
         return pa.array(range(count), pa.int64())
-    return pc.indices_nonzero(may_match(conjunction(predicates), of_snapshot(snapshot))).cast(pa.int64())
+    kept = may_match(conjunction(predicates), of_snapshot(snapshot))
+    if without is not None:
+        kept = pc.and_not(kept, pc.fill_null(evaluate(without, of_snapshot(snapshot)), False))
+    return pc.indices_nonzero(kept).cast(pa.int64())
+
+
+def covered_files(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Array:
+    """The rows of the files whose every row certainly matches."""
+    answers = evaluate(conjunction(predicates), of_snapshot(snapshot))
+    return pc.indices_nonzero(pc.fill_null(answers, False)).cast(pa.int64())
 
 
 def whole_files(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Array:

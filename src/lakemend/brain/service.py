@@ -14,14 +14,17 @@ import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from datetime import timedelta
+from itertools import combinations
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
-from lakemend.brain import alter, inspect, load, write
+from lakemend.brain import alter, feed, inspect, leftovers, load, write
 from lakemend.brain.addresses import Address, address_of, catalog_of
 from lakemend.brain.known_formats import known_formats
+from lakemend.brain.overlap import may_overlap
 from lakemend.brain.plan import plan
 from lakemend.brain.predicates import conjunction, evaluate, of_snapshot
 from lakemend.brain.tables import Tables, version_number
@@ -48,10 +51,12 @@ class Brain:
             "load": lambda r: load.load(self._address(r), r),
             "plan": self._plan,
             "deletable": self._deletable,
+            "overlap": self._overlap,
             "stage": self._stage,
             "commit": self._commit,
             "abort": self._abort,
             "alter": lambda r: alter.alter(self._address(r), r),
+            "changes": lambda r: feed.changes(self._address(r), r),
             "catalog": self._catalog,
         }
 
@@ -118,6 +123,14 @@ class Brain:
         opened, snapshot = load.look_up(address, {"version": version})
         return inspect.detail(opened, snapshot, address.shown)
 
+    def vacuum(
+        self, identity: Mapping[str, Any], *, dry_run: bool = False, older_than: str | timedelta | None = None
+    ) -> Report:
+        leftovers.require_dry_run(dry_run)
+        address = self.address(identity)
+        opened, _ = load.look_up(address, {})
+        return leftovers.look(opened, address.shown, older_than)
+
     def address(self, identity: Mapping[str, Any] | None) -> Address:
         return address_of(identity, self.tables, self.catalogs)
 
@@ -130,7 +143,7 @@ class Brain:
         opened = self._address(request).open()
         version = request.get("version")
         snapshot = opened.latest() if version is None else opened.pinned(version_number(version))
-        return plan(snapshot, request.get("predicates") or [], request.get("stats_columns"))
+        return plan(snapshot, request.get("predicates") or [], request.get("stats_columns"), request.get("without"))
 
     def _deletable(self, request: dict[str, Any]) -> dict[str, Any]:
         """Whether the predicates hold for every row or for none of each file."""
@@ -138,6 +151,14 @@ class Brain:
         snapshot = opened.pinned(version_number(request["version"]))
         answers = evaluate(conjunction(request.get("predicates") or []), of_snapshot(snapshot))
         return {"deletable": answers.null_count == 0}
+
+    def _overlap(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The first two of the predicates that one row may satisfy."""
+        opened = self._address(request).open()
+        metadata = opened.pinned(version_number(request["version"])).metadata
+        named = list(enumerate(request["predicates"]))
+        pairs = ((i, j) for (i, one), (j, other) in combinations(named, 2) if may_overlap(one, other, metadata))
+        return {"overlap": next(pairs, None)}
 
     def _stage(self, request: dict[str, Any]) -> dict[str, Any]:
         answer = load.stage(self._address(request), request)

@@ -29,6 +29,7 @@ _COMPARISONS: dict[Any, str] = {
     sql.GT: ">",
     sql.GTE: ">=",
 }
+_MOMENTS = ("date", "timestamp", "timestamp_ntz")
 _INTEGERS = {"byte": 7, "short": 15, "integer": 31, "long": 63}
 
 
@@ -129,13 +130,15 @@ def _literal(node: Any, column_type: DataType, column: str) -> Predicate | None:
     """A literal as the column's type; None if the expression is none."""
     if isinstance(node, sql.Null):
         return {"lit": None, "type": column_type}
+    if column_type == "string" and not (isinstance(node, sql.Literal) and node.is_string):
+        return None  # Spark compares text with anything else after casting the text
     if isinstance(node, sql.Boolean):
         text: Any = bool(node.this)
     elif isinstance(node, sql.Neg) and isinstance(node.this, sql.Literal):
         text = f"-{node.this.this}"
     elif isinstance(node, sql.Literal):
         text = node.this
-    elif isinstance(node, sql.Cast) and isinstance(node.this, sql.Literal):
+    elif isinstance(node, sql.Cast) and isinstance(node.this, sql.Literal) and column_type in _MOMENTS:
         text = node.this.this  # DATE '…' and TIMESTAMP '…'
     else:
         return None

@@ -20,9 +20,11 @@ import pyarrow.compute as pc
 
 from lakemend.brain import changes
 from lakemend.brain.addresses import Address
+from lakemend.brain.commit import ISOLATED
 from lakemend.brain.commit import commit as make_version
 from lakemend.brain.description import from_json
 from lakemend.brain.evolution import merged_changes
+from lakemend.brain.feed import require_complete
 from lakemend.brain.known_formats import format_named
 from lakemend.brain.plan import live_rows
 from lakemend.brain.predicate_text import to_sql
@@ -43,6 +45,8 @@ _COUNTS = {
     "copied": ("numCopied", "numCopiedRows", "numTargetRowsCopied"),
 }
 _TRUE = ("true", "1", "yes", "on")
+# Where history shows what was replaced.
+_REPLACED_TEXT = {"replace_where": "predicate", "replace_using": "replaceUsing", "replace_on": "replaceOn"}
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,7 @@ def commit(address: Address, request: Mapping[str, Any]) -> Report:
     result = make_version(target.opened.table, target.base, change)
     if result.skipped:
         # The earlier run of this transaction holds the rows; these files belong to no version.
-        target.opened.table.store.delete([file.path for file in change.added])
+        target.opened.table.store.delete([file.path for file in (*change.added, *change.feed)])
         return Report(report.operation, report.table, None, attempts=result.attempts)
     if target.base is None:
         address.tables.forget(target.opened.location)
@@ -233,7 +237,9 @@ def _change(target: Target, request: Mapping[str, Any], operation: str, options:
         operation = ("replace" if target.replaces else "create") + ("_as" if as_select else "")
     read = changes.read_predicate(request, metadata, added) if base is not None and not target.replaces else None
     parameters: dict[str, Any] = {"token": request.get("token"), "command": request.get("command")}
-    if request.get("predicates") and operation not in ("overwrite", "append"):
+    if request.get("text") is not None:
+        parameters[_REPLACED_TEXT[operation]] = request["text"]
+    elif request.get("predicates") and operation not in ("overwrite", "append"):
         parameters["predicate"] = to_sql(conjunction(request["predicates"]))
     elif operation in ("update", "delete", "merge") and read is not None and "predicate" not in parameters:
         parameters["predicate"] = to_sql(read)
@@ -243,20 +249,28 @@ def _change(target: Target, request: Mapping[str, Any], operation: str, options:
         added=added,
         removed=removed,
         masked=masked,
+        feed=changes.new_files(request.get("feed") or (), metadata),
         read_predicate=read,
+        replaced=changes.replaced_predicate(request, operation, metadata, added) if base is not None else None,
+        bounded=changes.is_bounded(request),
+        reads_more=changes.reads_more(request),
         metadata=target.metadata,
         replaces_table=target.replaces,
         transaction=options.transaction,
         user_metadata=options.get("userMetadata"),
         isolation=_isolation(target, operation, metadata),
     )
-    return replace(change, metrics=_rows_changed(change, base, dead, request))
+    change = replace(change, metrics=_rows_changed(change, base, dead, request))
+    require_complete(change)
+    return change
 
 
 def _isolation(target: Target, operation: str, metadata: Metadata) -> str:
-    chosen = metadata.properties.get(f"write.{operation}.isolation-level")
-    chosen = chosen or target.opened.format.write_settings(metadata).get("isolation") or "serializable"
-    return "snapshot" if chosen.lower().startswith("snapshot") else "serializable"
+    """The verb's own level, else the table's, else serializable."""
+    own = metadata.properties.get(f"write.{operation}.isolation-level", "").lower() if operation in ISOLATED else ""
+    if own in ("serializable", "snapshot"):
+        return own
+    return str(target.opened.format.write_settings(metadata).get("isolation") or "serializable")
 
 
 def _does_something(change: Change) -> bool:
@@ -276,12 +290,19 @@ def _rows_changed(
     written = sum(file.rows for file in change.added)
     if change.operation in ("append", "create_as"):
         counts |= {"inserted": written}
-    elif change.operation in ("overwrite", "overwrite_dynamic", "replace_where", "replace_as"):
+    elif change.operation in ("overwrite", "overwrite_dynamic", "replace_as"):
         counts |= {"inserted": written, "deleted": gone}
+    elif change.operation in _REPLACED_TEXT:
+        copied = counts["copied"] or 0
+        killed = None if gone is None else gone + sum(dead.values()) - copied
+        counts |= {"inserted": written - copied, "deleted": killed}
     elif request.get("operation") == "delete_where":
         counts |= {"deleted": gone}
     elif change.operation == "delete" and counts["deleted"] is None and gone is not None:
         counts["deleted"] = gone + sum(dead.values()) - written
+    elif change.operation == "merge" and counts["inserted"] is not None and gone is not None:
+        # Spark counts a row as often as source rows delete it.
+        counts["deleted"] = gone + sum(dead.values()) - (written - counts["inserted"])
     return {name: value for name, value in counts.items() if value is not None}
 
 
@@ -296,7 +317,7 @@ def _live(base: Snapshot | None, entries: Sequence[Removed]) -> int | None:
 
 
 def _report(address: Address, target: Target, change: Change, request: Mapping[str, Any]) -> Report:
-    scanned = skipped = 0
+    scanned, skipped = request.get("files_scanned", 0), request.get("files_skipped", 0)
     read: list[Predicate] | None = request.get("read_predicates")
     if target.base is not None and read is not None and change.operation in ("update", "delete", "merge"):
         scanned = len(kept_rows(target.base, read))
@@ -304,7 +325,7 @@ def _report(address: Address, target: Target, change: Change, request: Mapping[s
     return Report(
         operation=change.operation,
         table=address.shown,
-        predicate=change.parameters.get("predicate"),
+        predicate=change.parameters.get(_REPLACED_TEXT.get(change.operation, "predicate")),
         files_scanned=scanned,
         files_skipped=skipped,
         files_added=len(change.added),

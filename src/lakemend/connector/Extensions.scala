@@ -1,16 +1,30 @@
 package lakemend
 
 import lakemend.catalog.{PathTable, PathTables}
+import lakemend.changes.ChangesInPlan
+import lakemend.rows.OwnReads
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions, SparkSessionExtensionsProvider}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.lakemend.SparkBridge
+import org.apache.spark.sql.lakemend.{BeforeImage, JoinPruning, MergePlan, ReplaceRows, SparkBridge}
 
 /** Found by every new session through META-INF/services. */
 class Extensions extends SparkSessionExtensionsProvider {
-  override def apply(extensions: SparkSessionExtensions): Unit = extensions.injectResolutionRule(PathsInCatalog(_))
+  override def apply(extensions: SparkSessionExtensions): Unit = {
+    extensions.injectResolutionRule(PathsInCatalog(_))
+    extensions.injectResolutionRule(ChangesInPlan(_))
+    extensions.injectOptimizerRule { session =>
+      // Scans exist only after the last place that extensions offer for rules of the optimizer.
+      val late = JoinPruning(session)
+      if (!session.experimental.extraOptimizations.contains(late)) session.experimental.extraOptimizations :+= late
+      MergePlan(session)
+    }
+    extensions.injectOptimizerRule(BeforeImage(_))
+    extensions.injectCheckRule(OwnReads(_))
+    extensions.injectPostHocResolutionRule(ReplaceRows(_))
+  }
 }
 
 /**

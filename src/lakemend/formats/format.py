@@ -170,8 +170,9 @@ class Masked:
 class Change:
     """Everything one statement does to a table, in one version.
 
-    `read_predicate` is the wire predicate (docs/architecture.md) of the rows the statement looked at:
-    None means it read nothing, `{"op": "ALWAYS_TRUE"}` the whole table. The conflict rules use it.
+    `read_predicate` is the wire predicate (docs/architecture.md) of the rows the statement looked at, those it
+    replaces included: None means it read nothing, `{"op": "ALWAYS_TRUE"}` the whole table. `replaced` is the predicate
+    of the rows that new ones take the place of, whether there were any or not. The conflict rules use them.
     """
 
     operation: str  # the neutral name of the verb: "append", "overwrite", "update", "compact", …
@@ -179,7 +180,11 @@ class Change:
     added: Sequence[NewFile] = ()
     removed: Sequence[Removed] = ()
     masked: Sequence[Masked] = ()
+    feed: Sequence[NewFile] = ()  # records of what happened to each row, for readers of changes alone
     read_predicate: dict[str, Any] | None = None
+    replaced: dict[str, Any] | None = None
+    bounded: bool = False  # every row that is new satisfies `replaced`
+    reads_more: bool = False  # it read rows that it neither changes nor replaces: a subquery on the table, say
     metadata: Metadata | None = None  # the new metadata, if it changes
     replaces_table: bool = False  # CREATE OR REPLACE: nothing of the base is kept
     transaction: tuple[str, int] | None = None
@@ -187,7 +192,7 @@ class Change:
     metrics: dict[str, int] = field(default_factory=dict)
     user_metadata: str | None = None
     engine: str = ""
-    isolation: str = "serializable"  # or "snapshot"
+    isolation: str = "serializable"  # or "write-serializable" or "snapshot": see `brain/conflicts.py`
 
 
 @dataclass(frozen=True)
@@ -207,6 +212,9 @@ class Committed:
     read_predicate: dict[str, Any] | None  # where the log tells
     transactions: dict[str, int]
     domains: frozenset[str] = frozenset()  # domain metadata it touched
+    replaced: dict[str, Any] | None = None  # the rows its own took the place of, as a wire predicate
+    replaced_text: str | None = None  # the same where another engine spelled it, in SQL
+    bounded: bool = False  # every row that it brought satisfies `replaced`; rows of other files may have moved with it
 
     def stats(self, path: Path) -> ColumnStats | None:
         """Bounds of a column of the added files."""
@@ -235,9 +243,12 @@ class Table(Protocol):
     def try_commit(self, base: Snapshot | None, change: Change) -> int:
         """Makes version base+1 (0 if base is None), or raises VersionTaken or CommitUnknownError.
 
-        Files of `change.masked` are masked on top of what `base` masks already. Checkpoints and log
-        clean-up are the format's own business and never fail the commit.
+        Files of `change.masked` are masked on top of what `base` masks already.
         """
+        ...
+
+    def settle(self, version: int) -> None:
+        """What the format does after a version of ours landed, such as a checkpoint and log clean-up; never raises."""
         ...
 
     def landed(self, token: str, since: int | None) -> bool | None:

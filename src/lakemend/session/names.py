@@ -59,7 +59,8 @@ def warehouse_of(spark: SparkSession, catalog: str) -> str:
 
 
 def is_catalog(spark: SparkSession, name: str) -> bool:
-    return bool(spark._jsparkSession.sessionState().catalogManager().isCatalogRegistered(name))
+    # Not asked of Spark's catalog manager: that looks at the session of the thread, which may be none or another.
+    return name.lower() == "spark_catalog" or spark.conf.get(f"{_PREFIX}{name}", None) is not None
 
 
 def parse_name(spark: SparkSession, name: str) -> list[str]:

@@ -111,6 +111,9 @@ class MemoryTable:
     def changes_since(self, version):
         return []
 
+    def settle(self, version):
+        pass
+
     def landed(self, token, since):
         return any(c.parameters.get("token") == token for c in self.log)
 

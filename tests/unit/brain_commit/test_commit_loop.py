@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lakemend.brain import commit as loop
 from lakemend.brain.commit import commit
 from lakemend.errors import CommitConflictError, CommitUnknownError, InvalidInputError
 from lakemend.formats.format import Change, Masked, Removed, VersionTaken
-from tests.unit.delta_write.delta_tables import ALL, Lake, metadata, positions
+from tests.unit.delta_write.delta_tables import ALL, Lake, equals, metadata, positions
 
 ROW = {"id": 1, "p": "a", "x": 1.0}
 
@@ -47,6 +52,182 @@ def test_attempts_are_bounded(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(CommitConflictError, match="3 times in a row"):
         commit(lake.table, lake.table.latest(), Change("append", added=[lake.write([ROW])]), attempts=3)
     assert len(calls) == 3
+
+
+class Busy:
+    """A store on which another writer commits in the moment before each of our first `times` commits."""
+
+    def __init__(self, lake: Lake, times: int, act: Callable[[int], object]) -> None:
+        self._inner, self._times, self._act = lake.table.store, times, act
+        self.gets: Counter[str] = Counter()
+        self.lists = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        if path.endswith(".json") and self._times > 0:
+            self._times -= 1
+            self._act(self._times)
+        self._inner.put_if_absent(path, data)
+
+    def get(self, path: str) -> bytes:
+        self.gets[path] += 1
+        return bytes(self._inner.get(path))
+
+    def get_many(self, paths: Any) -> list[bytes]:
+        return [self.get(path) for path in paths]
+
+    def list(self, *args: Any, **options: Any) -> Any:
+        self.lists += 1
+        return self._inner.list(*args, **options)
+
+
+def test_losing_a_race_sixty_times_is_no_conflict(lake: Lake) -> None:
+    """And what the others did is read once, without a listing: a rebase costs what is new, not what is there."""
+    other = Lake(lake.root)
+    busy = Busy(lake, 60, lambda _: other.append_rows(ROW))
+    fresh = Lake(lake.root)
+    fresh.table = type(fresh.table)(busy)  # type: ignore[arg-type]
+    base = fresh.table.latest()
+    change = Change("update", masked=[fresh.masked(base, 0, 1)], read_predicate=equals("id", 77))
+    before = Counter(busy.gets)
+    result = commit(fresh.table, base, change)
+    assert (result.version, result.attempts) == (61, 61)
+    read = busy.gets - before
+    # Once for the token, to be sure that it is not our own commit, and once for what it did.
+    assert max(count for path, count in read.items() if path.endswith(".json")) <= 2, read
+    assert busy.lists <= 1
+    assert fresh.table.latest().files.num_rows == 61 and fresh.table.latest().files["masked"].to_pylist().count(1) == 1
+
+
+def test_writers_of_one_process_do_not_lose_races(lake: Lake) -> None:
+    attempts: list[int] = []
+    bases = [lake.table.latest() for _ in range(8)]
+    changes = [Change("append", added=[lake.write([ROW])]) for _ in bases]
+    threads = [
+        threading.Thread(target=lambda b=b, c=c: attempts.append(commit(lake.table, b, c).attempts))
+        for b, c in zip(bases, changes, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert attempts == [1] * 8
+    assert lake.table.latest().version == 8
+
+
+def test_a_writer_that_hangs_does_not_stop_its_neighbours(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "_PATIENCE", 0.05)
+    reached, released = threading.Event(), threading.Event()
+    table, original = lake.table, lake.table.try_commit
+
+    def hang(base: Any, change: Change) -> int:
+        if change.user_metadata == "slow":
+            reached.set()
+            released.wait(30)
+        return original(base, change)
+
+    monkeypatch.setattr(table, "try_commit", hang)
+    base = table.latest()
+    slow = Change("append", added=[lake.write([ROW])], user_metadata="slow")
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(commit(table, base, slow)))
+    thread.start()
+    assert reached.wait(10)
+    assert commit(table, base, Change("append", added=[lake.write([ROW])])).version == 1
+    released.set()
+    thread.join()
+    assert results[0].version == 2
+
+
+def test_a_version_that_no_listing_shows_yet(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Lake(lake.root)
+    base = lake.table.latest()
+    other.append_rows(ROW)
+    looks: list[int] = []
+    original = lake.table.latest
+
+    def lagging() -> Any:
+        looks.append(1)
+        return base if len(looks) <= 3 else original()
+
+    monkeypatch.setattr(lake.table, "latest", lagging)
+    assert commit(lake.table, base, Change("append", added=[lake.write([ROW])])).version == 2
+    monkeypatch.setattr(lake.table, "latest", lambda: base)
+    monkeypatch.setattr(loop, "_LONGEST_BLIND_PAUSE", 0.001)
+    with pytest.raises(CommitConflictError, match="could not be committed"):
+        commit(lake.table, base, Change("append", added=[lake.write([ROW])]))
+
+
+def test_a_table_made_anew_in_its_place_is_another(lake: Lake) -> None:
+    """Dropped and created again while the statement ran, with more versions than before."""
+    base = lake.table.latest()
+    change = Change("append", added=[lake.write([ROW])])
+    shutil.rmtree(lake.root / "_delta_log")
+    other = Lake(lake.root)
+    other.create()
+    other.append_rows(ROW)
+    other.append_rows(ROW)
+    with pytest.raises(CommitConflictError, match="another table"):
+        commit(lake.table, base, change)
+    assert Lake(lake.root).table.latest().version == 2
+
+
+def test_threads_read_statistics_of_one_checkpoint_at_once(tmp_path: Path) -> None:
+    made = Lake(tmp_path / "t")
+    made.create(metadata(properties={"delta.checkpointInterval": "40"}))
+    for number in range(40):
+        made.append_rows({"id": number, "p": str(number), "x": float(number)})
+    for entry in (made.root / "_delta_log").glob("*.json"):
+        if int(entry.stem) < 40:
+            entry.unlink()
+    wrong: list[Any] = []
+
+    snapshot = Lake(made.root).table.latest()
+
+    def look(column: str) -> None:
+        for _ in range(30):
+            stats = snapshot.stats((column,))
+            if stats is None or len(stats.min) != 40 or stats.min.null_count:
+                wrong.append(column)
+            # What was read is kept; this lets it be read again.
+            snapshot._stats.clear()
+            for piece in snapshot.pieces:
+                getattr(piece.source, "_leaves", {}).clear()
+
+    threads = [threading.Thread(target=look, args=(column,)) for column in ("id", "p", "x") * 3]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("skew", [-86_400.0, 86_400.0])
+@pytest.mark.parametrize("own_times", ["true", "false"])
+def test_a_clock_that_is_wrong_orders_nothing(
+    tmp_path: Path, skew: float, own_times: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which statement comes first is what the log says; timestamps grow with versions whatever the clocks say."""
+    import time
+
+    lake = Lake(tmp_path / "t")
+    lake.create(metadata(properties={"delta.enableInCommitTimestamps": own_times}), rows=[ROW, ROW, ROW])
+    base, now = lake.table.latest(), time.time
+    first = Change("delete", masked=[lake.masked(base, 0, 0)], read_predicate=equals("id", 50))
+    second = Change("delete", masked=[lake.masked(base, 0, 1)], read_predicate=equals("id", 51))
+    clash = Change("delete", masked=[lake.masked(base, 0, 1)], read_predicate=equals("id", 51))
+    commit(lake.table, base, first)
+    monkeypatch.setattr("time.time", lambda: now() + skew)
+    commit(lake.table, base, second)
+    monkeypatch.setattr("time.time", now)
+    with pytest.raises(CommitConflictError) as caught:
+        commit(lake.table, base, clash)
+    assert caught.value.version == 2
+    commit(lake.table, lake.table.latest(), Change("append", added=[lake.write([ROW])]))
+    stamps = [entry["timestamp"] for entry in reversed(Lake(lake.root).table.history())]
+    assert stamps == sorted(stamps) and len(set(stamps)) == len(stamps)
 
 
 def test_an_unknown_outcome_is_never_retried(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,8 +298,6 @@ def test_processes_race_and_lose_nothing(tmp_path: Path) -> None:
 
 
 def _delete_own_rows(root: str, worker: int) -> None:
-    from tests.unit.delta_write.delta_tables import equals
-
     lake = Lake(Path(root))
     for position in range(worker, 40, 4):
         base = lake.table.latest()

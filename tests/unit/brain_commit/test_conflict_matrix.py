@@ -1,274 +1,236 @@
-"""The conflict matrix with two real writers on one directory: which pairs land, and what the table holds then."""
+"""The conflict matrix, every cell of it, with two real writers on one directory and at every isolation level.
+
+Which pairs land stands in `EXPECTED`; what the table holds after both did is worked out from what the statements mean.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import deltalake
+import orjson
 import pytest
 
 from lakemend.brain.commit import commit
 from lakemend.errors import CommitConflictError
-from lakemend.formats.delta.alter import altered_metadata
 from lakemend.formats.format import Change, Snapshot
-from tests.unit.delta_write.delta_tables import ALL, Lake, equals, metadata
+from tests.unit.brain_commit.writers import (
+    ALTER,
+    REPLACE_TABLE,
+    A,
+    B,
+    Meaning,
+    Rows,
+    Statement,
+    append,
+    append_sum,
+    compact,
+    content,
+    delete,
+    file_of,
+    make_table,
+    merge,
+    overwrite,
+    replace_row,
+    replace_where,
+    update,
+    update_if,
+)
+from tests.unit.delta_write.delta_tables import Lake, equals, metadata
 
-# Two files: ids 0–3 in partition a, ids 10–13 in partition b.
-Make = Callable[[Lake, Snapshot], Change]
+LEVELS = ("serializable", "write-serializable", "snapshot")
+
+OURS: dict[str, Statement] = {
+    "append": append((50, "a", 50.0)),
+    "append that reads": append_sum("a", to="b"),
+    "update CoW": update("cow", 1),
+    "delete CoW": delete("cow", 1),
+    "update MoR": update("mor", 1),
+    "delete MoR": delete("mor", 1),
+    "update with subquery": update_if("mor", 1, other=3),
+    "merge CoW": merge("cow"),
+    "merge MoR": merge("mor"),
+    "replaceWhere": replace_where("a", (5, "a", 5.0)),
+    "replaceWhere of nothing": replace_where("c", (20, "c", 20.0)),
+    "replaceWhere MoR": replace_row("mor", 1, (1, "a", 5.0)),
+    "overwrite": overwrite((7, "a", 7.0)),
+    "compaction": compact("a"),
+    "metadata": ALTER,
+    "replace table": REPLACE_TABLE,
+}
+# Near: the row or the place ours is about; beside: another row of the same file; far: another file.
+WINNERS: dict[str, Statement] = {
+    "append near": append((1, "a", 9.0)),
+    "append beside": append((70, "a", 70.0)),
+    "append far": append((71, "b", 71.0)),
+    "CoW near": update("cow", 1),
+    "CoW beside": delete("cow", 3),
+    "CoW far": delete("cow", 10),
+    "MoR near": update("mor", 1),
+    "MoR beside": delete("mor", 3),
+    "MoR far": delete("mor", 10),
+    "compaction near": compact("a"),
+    "compaction far": compact("b"),
+    "replaceWhere near": replace_where("a", (6, "a", 6.0)),
+    "replaceWhere beside": replace_row("mor", 3, (3, "a", 33.0)),
+    "replaceWhere far": replace_where("b", (16, "b", 16.0)),
+    "replaceWhere of nothing": replace_where("c", (26, "c", 26.0)),
+    "overwrite": overwrite((8, "b", 8.0)),
+    "metadata": ALTER,
+}
+# What a cell comes to at each of LEVELS.
+OUTCOMES = {
+    ".": ("lands", "lands", "lands"),
+    "F": ("file", "file", "file"),
+    "r": ("match", "match", "row"),
+    "m": ("match", "match", "lands"),
+    "a": ("match", "lands", "lands"),
+    "g": ("read-gone", "read-gone", "lands"),
+    "o": ("overlap", "overlap", "overlap"),
+    "d": ("metadata", "metadata", "metadata"),
+    "x": ("replace", "replace", "replace"),
+}
+# Columns as WINNERS: append, copy-on-write and merge-on-read near, beside and far; compaction near and far;
+# replaceWhere near, beside, far and of nothing; overwrite; metadata.
+EXPECTED = """
+append                    . . .   . . .   . . .   . .   . . . .   .   d
+append that reads         a a .   m m .   m g .   . .   m m . .   g   d
+update CoW                a . .   F F .   F F .   F .   F F . .   F   d
+delete CoW                a . .   F F .   F F .   F .   F F . .   F   d
+update MoR                a . .   F F .   r . .   F .   F . . .   F   d
+delete MoR                a . .   F F .   r . .   F .   F . . .   F   d
+update with subquery      a . .   F F .   r g .   F .   F m . .   F   d
+merge CoW                 a a .   F F .   F F .   F .   F F . .   F   d
+merge MoR                 a a .   F F .   r g .   F .   F m . .   F   d
+replaceWhere              a a .   F F .   F F .   F .   F F . .   F   d
+replaceWhere of nothing   . . .   . . .   . . .   . .   . o . o   o   d
+replaceWhere MoR          a . .   F F .   r . .   F .   F . o o   F   d
+overwrite                 a a a   F F F   F F F   F F   F F F o   F   d
+compaction                . . .   F F .   F F .   F .   F F . .   F   d
+metadata                  . . .   . . .   . . .   . .   . . . .   .   d
+replace table             x x x   x x x   x x x   x x   x x x x   x   d
+"""
+CELLS = {
+    (line[:24].strip(), winner): OUTCOMES[code]
+    for line in EXPECTED.strip().splitlines()
+    for winner, code in zip(WINNERS, line[24:].split(), strict=True)
+}
 
 
-def row(id: int) -> dict[str, Any]:
-    return {"id": id, "x": float(id)}
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("matrix") / "t"
+    make_table(root)
+    return root
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    made = Lake(tmp_path / "t")
-    made.create(metadata(partitioning=("p",)))
-    made.append(made.write([row(i) for i in range(4)], partition=("a",)))
-    made.append(made.write([row(i) for i in range(10, 14)], partition=("b",)))
-    return made
+def lake(template: Path, tmp_path: Path) -> Lake:
+    shutil.copytree(template, tmp_path / "t")
+    return Lake(tmp_path / "t")
 
 
-def file_of(base: Snapshot, partition: str) -> int:
-    return [value["p"] for value in base.files["partition"].to_pylist()].index(partition)
+def test_the_matrix_is_whole() -> None:
+    assert set(CELLS) == {(ours, winner) for ours in OURS for winner in WINNERS}
 
 
-def part(value: str) -> dict[str, Any]:
-    return equals("p", value, "string")
-
-
-def append(partition: str, *ids: int, **options: Any) -> Make:
-    def make(lake: Lake, base: Snapshot) -> Change:
-        return Change("append", added=[lake.write([row(i) for i in ids], partition=(partition,))], **options)
-
-    return make
-
-
-def rewrite(operation: str, partition: str, reads: dict[str, Any] | None, *ids: int, **options: Any) -> Make:
-    """Replaces the file of a partition by one with these ids."""
-
-    def make(lake: Lake, base: Snapshot) -> Change:
-        added = [lake.write([row(i) for i in ids], partition=(partition,))] if ids else []
-        gone = lake.removed(base, file_of(base, partition))
-        return Change(operation, added=added, removed=gone, read_predicate=reads, **options)
-
-    return make
-
-
-def mask(operation: str, partition: str, reads: dict[str, Any], at: int, *ids: int, **options: Any) -> Make:
-    """Masks a row of a partition's file and adds these ids."""
-
-    def make(lake: Lake, base: Snapshot) -> Change:
-        added = [lake.write([row(i) for i in ids], partition=(partition,))] if ids else []
-        masked = [lake.masked(base, file_of(base, partition), at)]
-        return Change(operation, added=added, masked=masked, read_predicate=reads, **options)
-
-    return make
-
-
-def place(partition: str, *ids: int, **options: Any) -> Make:
-    """replaceWhere on a partition that has no file to remove."""
-
-    def make(lake: Lake, base: Snapshot) -> Change:
-        added = [lake.write([row(i) for i in ids], partition=(partition,))]
-        return Change("replace_where", added=added, read_predicate=part(partition), **options)
-
-    return make
-
-
-def alter(lake: Lake, base: Snapshot) -> Change:
-    wire = [{"kind": "set_property", "key": "mine", "value": "1"}]
-    return Change("alter", {"changes": wire}, metadata=altered_metadata(base, wire))
-
-
-def replace_table(lake: Lake, base: Snapshot) -> Change:
-    return Change("replace", metadata=metadata(), replaces_table=True)
-
-
-COMPACT_A = rewrite("compact", "a", None, 0, 1, 2, 3, data_change=False)
-COW_A = rewrite("update", "a", equals("id", 2), 0, 1, 2, 3)
-MOR_A0 = mask("delete", "a", equals("id", 0), 0)
-MOR_A1 = mask("delete", "a", equals("id", 1), 1)
-MOR_UPDATE_A1 = mask("update", "a", equals("id", 1), 1, 1)
-OVERWRITE_A = rewrite("replace_where", "a", part("a"), 5)
-EVERYTHING = {*range(4), *range(10, 14)}
-
-LANDS: list[tuple[str, Make, Make, set[int]]] = [
-    ("append × append", append("a", 50), append("a", 51), EVERYTHING | {50, 51}),
-    ("append × update CoW", append("a", 50), COW_A, EVERYTHING | {50}),
-    ("append × delete MoR", append("a", 50), MOR_A0, EVERYTHING - {0} | {50}),
-    ("append × compaction", append("a", 50), COMPACT_A, EVERYTHING | {50}),
-    ("append × replaceWhere", append("a", 50), OVERWRITE_A, EVERYTHING - {0, 1, 2, 3} | {5, 50}),
-    ("update CoW × append elsewhere", COW_A, append("a", 50), EVERYTHING | {50}),
-    (
-        "update CoW × update CoW of another file",
-        COW_A,
-        rewrite("update", "b", equals("id", 10), 10, 11, 12, 13),
-        EVERYTHING,
-    ),
-    ("delete MoR × delete MoR, other row", MOR_A0, MOR_A1, EVERYTHING - {0, 1}),
-    ("delete MoR × update MoR, other row", MOR_A0, MOR_UPDATE_A1, EVERYTHING - {0}),
-    ("update MoR × delete MoR, other row", MOR_UPDATE_A1, MOR_A0, EVERYTHING - {0}),
-    (
-        "delete MoR × append, snapshot isolation",
-        mask("delete", "a", ALL, 0, isolation="snapshot"),
-        append("a", 50),
-        EVERYTHING - {0} | {50},
-    ),
-    ("compaction × append", COMPACT_A, append("a", 50), EVERYTHING | {50}),
-    ("compaction × update of another file", COMPACT_A, mask("delete", "b", equals("id", 10), 0), EVERYTHING - {10}),
-    (
-        "replaceWhere × replaceWhere of another partition",
-        OVERWRITE_A,
-        rewrite("replace_where", "b", part("b"), 15),
-        {5, 15},
-    ),
-    ("replaceWhere × append elsewhere", OVERWRITE_A, append("b", 50), {5, 50, *range(10, 14)}),
-    ("merge × append elsewhere", mask("merge", "a", part("a"), 0, 0), append("b", 50), EVERYTHING | {50}),
-    (
-        "merge × delete elsewhere",
-        mask("merge", "a", part("a"), 0, 0),
-        mask("delete", "b", part("b"), 0),
-        EVERYTHING - {10},
-    ),
-    ("merge × compaction elsewhere", mask("merge", "b", ALL, 0, 10), COMPACT_A, EVERYTHING),
-    (
-        "merge × delete, other row, snapshot isolation",
-        mask("merge", "a", part("a"), 0, 0, isolation="snapshot"),
-        MOR_A1,
-        EVERYTHING - {1},
-    ),
-    ("alter × append", alter, append("a", 50), EVERYTHING | {50}),
-]
-
-CONFLICTS: list[tuple[str, Make, Make, str]] = [
-    ("update CoW × update CoW", COW_A, COW_A, "file"),
-    ("update CoW × delete MoR", COW_A, MOR_A0, "file"),
-    ("update CoW × compaction", COW_A, COMPACT_A, "file"),
-    ("update CoW × matching append", COW_A, append("a", 2), "match"),
-    ("delete MoR × update CoW", MOR_A0, COW_A, "file"),
-    ("delete MoR × compaction", MOR_A0, COMPACT_A, "file"),
-    ("delete MoR × delete MoR, same row", MOR_A0, MOR_A0, "row"),
-    ("update MoR × update MoR, same row", MOR_UPDATE_A1, MOR_UPDATE_A1, "match"),
-    (
-        "the same, snapshot isolation",
-        mask("update", "a", equals("id", 1), 1, 1, isolation="snapshot"),
-        MOR_UPDATE_A1,
-        "row",
-    ),
-    ("compaction × compaction", COMPACT_A, COMPACT_A, "file"),
-    ("compaction × update CoW", COMPACT_A, COW_A, "file"),
-    ("compaction × delete MoR", COMPACT_A, MOR_A0, "file"),
-    ("replaceWhere × replaceWhere", OVERWRITE_A, OVERWRITE_A, "file"),
-    ("replaceWhere × replaceWhere, nothing removed", place("c", 50), place("c", 51), "same"),
-    ("the same, snapshot isolation", place("c", 50, isolation="snapshot"), place("c", 51), "same"),
-    ("replaceWhere × matching append", OVERWRITE_A, append("a", 50), "match"),
-    ("overwrite × append", rewrite("overwrite", "a", ALL, 5), append("b", 50), "match"),
-    (
-        "overwrite × replaceWhere, snapshot isolation",
-        rewrite("overwrite", "a", ALL, 5, isolation="snapshot"),
-        place("c", 51),
-        "match",
-    ),
-    ("merge × matching append", mask("merge", "a", ALL, 0, 0), append("b", 50), "match"),
-    ("merge × delete of rows it read", mask("merge", "a", ALL, 0, 0), mask("delete", "b", part("b"), 0), "read-gone"),
-    ("append that read × matching append", append("b", 50, read_predicate=part("a")), append("a", 51), "match"),
-    ("append that read × delete of what it read", append("b", 50, read_predicate=part("a")), MOR_A0, "read-gone"),
-    ("append × metadata", append("a", 50), alter, "metadata"),
-    ("update × metadata", COW_A, alter, "metadata"),
-    ("alter × alter", alter, alter, "metadata"),
-    ("append × replaced table", append("a", 50), replace_table, "metadata"),
-    ("replace table × append", replace_table, append("a", 50), "replace"),
-    (
-        "same application id",
-        append("a", 50, transaction=("app", 2)),
-        append("a", 51, transaction=("app", 1)),
-        "transaction",
-    ),
-]
-
-
-def ids(lake: Lake) -> set[int]:
-    """What another engine reads, each row once."""
-    theirs = deltalake.DeltaTable(str(lake.root))
-    found = deltalake.QueryBuilder().register("t", theirs).execute("select id from t").read_all()["id"].to_pylist()
-    assert len(set(found)) == len(found), "a row was doubled"
-    return set(found)
-
-
-@pytest.mark.parametrize(("ours", "winner", "expected"), [c[1:] for c in LANDS], ids=[c[0] for c in LANDS])
-def test_lands(lake: Lake, ours: Make, winner: Make, expected: set[int]) -> None:
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("winner", WINNERS)
+@pytest.mark.parametrize("ours", OURS)
+def test_cell(lake: Lake, ours: str, winner: str, level: str) -> None:
+    expected = CELLS[ours, winner][LEVELS.index(level)]
     base = lake.table.latest()
-    change = ours(lake, base)
+    change = replace(OURS[ours].change(lake, base), isolation=level)
     other = Lake(lake.root)
-    start = other.table.latest()
-    commit(other.table, start, winner(other, start))
+    landed = commit(other.table, other.table.latest(), WINNERS[winner].change(other, other.table.latest())).version
+    if expected != "lands":
+        check_conflict(lake, base, change, landed, expected)
+        assert content(lake) == WINNERS[winner].means(Counter(A + B))
+        return
     result = commit(lake.table, base, change)
-    assert (result.version, result.attempts) == (base.version + 2, 2)
-    assert ids(lake) == expected
-    assert lake.table.latest().version == base.version + 2
+    assert (result.version, result.attempts) == (landed + 1, 2)
+    assert content(lake) in outcomes(OURS[ours].means, WINNERS[winner].means, level)
 
 
-@pytest.mark.parametrize(("ours", "winner", "rule"), [c[1:] for c in CONFLICTS], ids=[c[0] for c in CONFLICTS])
-def test_conflicts(lake: Lake, ours: Make, winner: Make, rule: str) -> None:
-    base = lake.table.latest()
-    change = ours(lake, base)
-    other = Lake(lake.root)
-    start = other.table.latest()
-    landed = commit(other.table, start, winner(other, start)).version
+def check_conflict(lake: Lake, base: Snapshot, change: Change, landed: int, rule: str) -> None:
+    """The error says what happened, which version and operation won, and that nothing was changed; nothing was."""
+    winner = lake.table.changes_since(base.version)[-1].operation
     with pytest.raises(CommitConflictError) as caught:
         commit(lake.table, base, change)
     error = caught.value
     assert error.rule == rule
-    assert error.version == landed and error.base_version == base.version and error.timestamp > 0
-    assert f"version {landed}" in str(error) and "nothing was changed" in error.remedy
+    assert (error.version, error.winner, error.base_version) == (landed, winner, base.version)
+    assert error.timestamp > 0 and error.operation == change.operation
+    assert f"version {landed} ({winner})" in str(error) and "nothing was changed" in error.remedy
     assert lake.table.latest().version == landed
+
+
+def outcomes(ours: Meaning, winner: Meaning, level: str) -> list[Rows]:
+    """The rows that may be there after both: of the two in the order of their versions, …"""
+    base = Counter(A + B)
+    if level == "serializable":
+        return [ours(winner(base))]
+    if level == "write-serializable":  # … in either order, …
+        return [ours(winner(base)), winner(ours(base))]
+    # … or both as they were worked out on the rows they saw, none of them undone.
+    gone, come = base - ours(base), ours(base) - base
+    assert gone <= winner(base), "a row that both changed"
+    return [winner(base) - gone + come]
 
 
 def test_masks_of_three_writers_are_united(lake: Lake) -> None:
     base = lake.table.latest()
-    changes = [mask("delete", "a", equals("id", i), i)(lake, base) for i in range(3)]
+    changes = [delete("mor", i).change(lake, base) for i in range(3)]
     for change in changes:
         commit(lake.table, base, change)
-    assert ids(lake) == EVERYTHING - {0, 1, 2}
-    last = mask("delete", "a", equals("id", 3), 3)(lake, base)
-    commit(lake.table, base, last)
+    assert content(lake) == Counter(A[3:] + B)
+    commit(lake.table, base, delete("mor", 3).change(lake, base))
     assert lake.table.latest().files.num_rows == 1
+
+
+def test_the_winner_that_changed_the_row_is_named(lake: Lake) -> None:
+    base = lake.table.latest()
+    change = replace(delete("mor", 1).change(lake, base), isolation="snapshot")
+    versions = [commit(lake.table, base, delete("mor", i).change(lake, base)).version for i in (0, 1, 2)]
+    with pytest.raises(CommitConflictError) as caught:
+        commit(lake.table, base, change)
+    assert (caught.value.rule, caught.value.version) == ("row", versions[1])
+
+
+def test_one_application_id_is_for_one_writer(lake: Lake) -> None:
+    base = lake.table.latest()
+    one, other = (append((i, "a", 0.0)).change(lake, base) for i in (50, 51))
+    landed = commit(lake.table, base, replace(one, transaction=("app", 1))).version
+    check_conflict(lake, base, replace(other, transaction=("app", 2)), landed, "transaction")
 
 
 def test_a_restored_file_conflicts_with_a_mask_on_it(lake: Lake) -> None:
     start = lake.table.latest()
-    commit(lake.table, start, MOR_A0(lake, start))
+    commit(lake.table, start, delete("mor", 0).change(lake, start))
     base = lake.table.latest()
-    change = MOR_A1(lake, base)
-    (lake.root / "_delta_log" / f"{base.version + 1:020d}.json").write_bytes(
-        b"\n".join(_undo(lake, base, operation="STRANGE"))
-    )
+    change = delete("mor", 1).change(lake, base)
+    undo(lake, base, operation="STRANGE")
     with pytest.raises(CommitConflictError, match="back to life"):
         commit(lake.table, base, change)
 
 
 def test_a_restore_conflicts_with_whatever_read(lake: Lake) -> None:
     start = lake.table.latest()
-    commit(lake.table, start, MOR_A0(lake, start))
+    commit(lake.table, start, delete("mor", 0).change(lake, start))
     base = lake.table.latest()
-    blind, reading = append("b", 60)(lake, base), mask("delete", "b", equals("id", 10), 0)(lake, base)
-    (lake.root / "_delta_log" / f"{base.version + 1:020d}.json").write_bytes(
-        b"\n".join(_undo(lake, base, operation="RESTORE"))
-    )
+    blind, reading = append((60, "b", 0.0)).change(lake, base), delete("mor", 10).change(lake, base)
+    undo(lake, base, operation="RESTORE")
     with pytest.raises(CommitConflictError) as caught:
         commit(lake.table, base, reading)
     assert caught.value.rule == "restore"
     commit(lake.table, base, blind)
 
 
-def _undo(lake: Lake, base: Any, operation: str) -> list[bytes]:
-    """A commit that takes the mask off partition a's file again."""
-    import orjson
-
+def undo(lake: Lake, base: Any, operation: str) -> None:
+    """A commit of another engine that takes the mask off partition a's file again."""
     add = base.add(file_of(base, "a")).to_json()
     remove = {
         "path": add["path"],
@@ -276,4 +238,53 @@ def _undo(lake: Lake, base: Any, operation: str) -> list[bytes]:
         "deletionTimestamp": 1,
         "deletionVector": add.pop("deletionVector"),
     }
-    return [orjson.dumps(a) for a in ({"commitInfo": {"operation": operation}}, {"remove": remove}, {"add": add})]
+    write_commit(lake, base.version + 1, {"commitInfo": {"operation": operation}}, {"remove": remove}, {"add": add})
+
+
+def write_commit(lake: Lake, version: int, *actions: dict[str, Any]) -> None:
+    path = lake.root / "_delta_log" / f"{version:020d}.json"
+    path.write_bytes(b"\n".join(orjson.dumps(action) for action in actions))
+
+
+@pytest.mark.parametrize(
+    ("predicate", "mode", "conflicts"),
+    [
+        ("p = 'c'", "Overwrite", True),
+        ("p = 'd'", "Overwrite", False),
+        ("p IN ('d', 'e') AND id > 3", "Overwrite", False),
+        ("[\"(p = 'd')\"]", "Overwrite", False),
+        ("[]", "Overwrite", True),  # every row
+        (None, "Overwrite", True),
+        ("strange(p) = 1", "Overwrite", True),
+        ("p#12 = 'd' ((", "Overwrite", True),  # another engine's own notation
+        ("q = 'd'", "Overwrite", True),
+        ("p = 1", "Overwrite", True),  # compared as numbers: which text that is, only the engine knows
+        (None, "Append", False),
+    ],
+)
+def test_another_engine_replaces_what_its_predicate_says(
+    lake: Lake, predicate: str | None, mode: str, conflicts: bool
+) -> None:
+    base = lake.table.latest()
+    change = OURS["replaceWhere of nothing"].change(lake, base)
+    parameters = {"mode": mode, "partitionBy": "[]"} | ({} if predicate is None else {"predicate": predicate})
+    write_commit(lake, base.version + 1, {"commitInfo": {"operation": "WRITE", "operationParameters": parameters}})
+    if conflicts:
+        check_conflict(lake, base, change, base.version + 1, "overlap")
+    else:
+        assert commit(lake.table, base, change).version == base.version + 2
+
+
+def test_a_file_spelled_otherwise_is_the_same_file(tmp_path: Path) -> None:
+    """Writers differ in what they encode of a path; a winner's remove must be known as a remove of our file."""
+    lake = Lake(tmp_path / "t")
+    lake.create(metadata(partitioning=("p",)))
+    lake.append(lake.write([{"id": 1, "x": 1.0}, {"id": 2, "x": 2.0}], partition=("a b:c",)))
+    base = lake.table.latest()
+    change = Change("delete", masked=[lake.masked(base, 0, 0)], read_predicate=equals("id", 1))
+    path = base.files["path"][0].as_py()
+    other = path.replace("%20", " ")
+    assert other != path
+    remove = {"path": other, "dataChange": True, "deletionTimestamp": 1}
+    write_commit(lake, base.version + 1, {"commitInfo": {"operation": "DELETE"}}, {"remove": remove})
+    check_conflict(lake, base, change, base.version + 1, "file")

@@ -44,6 +44,13 @@ def test_parse(type: Any, text: str, value: Any) -> None:
     assert column.to_pylist() == [value, None, None, value]
 
 
+def test_unusual_spellings_among_plain_ones() -> None:
+    days = pv.parse_column(pa.array(["2024-01-02", "2024-01-03 00:00:00", None]), "date", "c")
+    assert days.to_pylist() == [dt.date(2024, 1, 2), dt.date(2024, 1, 3), None]
+    numbers = pv.parse_column(pa.array(["7", " 8 ", "+9", "9223372036854775807"]), "long", "c")
+    assert numbers.to_pylist() == [7, 8, 9, 2**63 - 1]
+
+
 def test_nan() -> None:
     (value,) = pv.parse_column(pa.array(["NaN"]), "double", "c").to_pylist()
     assert value != value
@@ -52,7 +59,7 @@ def test_nan() -> None:
 @pytest.mark.parametrize(
     ("type", "text"),
     [("long", "x"), ("date", "2024-13-01"), ("boolean", "maybe"), ("decimal(4,2)", "1.234"), ("timestamp", "noon"),
-     ("integer", "99999999999"), ("decimal(4,2)", "123456"), ("byte", "300")],
+     ("integer", "99999999999"), ("decimal(4,2)", "123456"), ("byte", "300"), ("long", "0x10")],
 )  # fmt: skip
 def test_nonsense_is_named(type: str, text: str) -> None:
     with pytest.raises(CorruptTableError, match=f"'{text}' for column 'c'"):

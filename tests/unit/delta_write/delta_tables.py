@@ -84,11 +84,17 @@ class Lake:
         meta = definition or metadata()
         added = [self.write(rows, meta)] if rows else []
         change = Change("create_as" if rows else "create", metadata=meta, added=added)
-        self.table.try_commit(None, change)
+        self.commit(None, change)
         return self.table.latest()
 
+    def commit(self, base: Snapshot | None, change: Change) -> int:
+        """A commit that meets no other writer, and what follows it."""
+        version = self.table.try_commit(base, change)
+        self.table.settle(version)
+        return version
+
     def append(self, *files: NewFile, **options: Any) -> int:
-        return self.table.try_commit(self.table.latest(), Change("append", added=list(files), **options))
+        return self.commit(self.table.latest(), Change("append", added=list(files), **options))
 
     def append_rows(self, *rows: dict[str, Any], **options: Any) -> int:
         return self.append(self.write(list(rows)), **options)

@@ -88,9 +88,9 @@ def test_a_checkpoint_holds_the_whole_state(lake: Lake, policy: str, json_stats:
         files = [lake.write([ROW | {"id": number}, ROW | {"id": 10}], partition=(number or None,))]
         lake.append(*files, transaction=("app", number))
     base = lake.table.latest()
-    lake.table.try_commit(base, Change("delete", removed=lake.removed(base, 0), read_predicate=ALL))
+    lake.commit(base, Change("delete", removed=lake.removed(base, 0), read_predicate=ALL))
     base = lake.table.latest()
-    lake.table.try_commit(base, Change("delete", masked=[lake.masked(base, 0, 1)], read_predicate=ALL))
+    lake.commit(base, Change("delete", masked=[lake.masked(base, 0, 1)], read_predicate=ALL))
     before = fresh(lake).latest()
     assert before.version == 5 and any("checkpoint" in name for name in log_files(lake))
     forget_commits(lake, 5)
@@ -132,7 +132,7 @@ def test_others_read_tables_from_our_checkpoints(lake: Lake, policy: str, vector
     expected = {10 * n + i for n in range(3) for i in range(4)}
     if vectors == "true":
         base = lake.table.latest()
-        lake.table.try_commit(base, Change("delete", masked=[lake.masked(base, 0, 0)], read_predicate=ALL))
+        lake.commit(base, Change("delete", masked=[lake.masked(base, 0, 0)], read_predicate=ALL))
         gone = (base.stats(("id",)) or pytest.fail("no stats")).min[0].as_py()
         expected.discard(gone)
     theirs = deltalake.DeltaTable(str(lake.root))
@@ -186,7 +186,7 @@ def test_the_hint_never_goes_back(lake: Lake) -> None:
 def test_expired_tombstones_are_left_out(lake: Lake) -> None:
     lake.create(rows=[{"id": 1, "p": "", "x": 1.0}])
     base = lake.table.latest()
-    lake.table.try_commit(base, Change("delete", removed=lake.removed(base, 0), read_predicate=ALL))
+    lake.commit(base, Change("delete", removed=lake.removed(base, 0), read_predicate=ALL))
     state = state_of(lake.table.latest())
     write_checkpoint(lake.table.store, state, now=int(time.time() * 1000) + 8 * DAY)
     table = pq.read_table(lake.root / "_delta_log" / f"{1:020d}.checkpoint.parquet")

@@ -18,7 +18,7 @@ from lakemend.errors import CommitUnknownError, InvalidInputError, StorageError,
 from lakemend.formats.delta.commit import landed
 from lakemend.formats.delta.deletion_vector import read_vector
 from lakemend.formats.delta.draft import INLINE_BYTES
-from lakemend.formats.format import Change, Masked, Removed, VersionTaken
+from lakemend.formats.format import Change, Masked, NewFile, Removed, VersionTaken
 from lakemend.schema import struct
 from tests.unit.delta_write.delta_tables import ALL, Lake, equals, metadata, positions
 
@@ -261,10 +261,36 @@ def test_change_feeds_see_no_copied_rows(lake: Lake) -> None:
     lake.create(metadata(properties={"delta.enableChangeDataFeed": "true"}), ROWS)
     base = lake.table.latest()
     copies = Change("update", added=[lake.write(ROWS)], removed=lake.removed(base, 0), read_predicate=ALL)
-    with pytest.raises(UnsupportedFeatureError, match="merge-on-read"):
-        lake.table.try_commit(base, copies)
     masks = Change("update", added=[lake.write(ROWS[:1])], masked=[lake.masked(base, 0, 0)], read_predicate=ALL)
-    lake.table.try_commit(base, masks)
+    replaces = dataclasses.replace(copies, operation="replace_where", metrics={"copied": 1})
+    for change in (copies, masks, replaces):
+        with pytest.raises(UnsupportedFeatureError, match="merge-on-read"):
+            lake.table.try_commit(base, change)
+    lake.commit(base, Change("overwrite", added=copies.added, removed=copies.removed, read_predicate=ALL))
+    base = lake.table.latest()
+    lake.commit(base, Change("delete", removed=lake.removed(base, 0), read_predicate=ALL))
+
+
+def test_records_of_changes_are_named_by_their_commit(lake: Lake) -> None:
+    lake.create(metadata(partitioning=("p",), properties={"delta.enableChangeDataFeed": "true"}))
+    lake.append(lake.write([{"id": 1, "x": 1.0}, {"id": 2, "x": 2.0}], partition=("a b",)))
+    base = lake.table.latest()
+    record = NewFile("_change_data/p=a b/one.parquet", 77, 2, 1, ("a b",))
+    change = Change("update", masked=[lake.masked(base, 0, 0)], feed=[record], read_predicate=ALL)
+    added = [lake.write([{"id": 3, "x": 1.0}], partition=("a b",))]
+    version = lake.commit(base, dataclasses.replace(change, added=added))
+    (line,) = of_kind(lake, version, "cdc")
+    assert line == {
+        "path": "_change_data/p=a%20b/one.parquet",
+        "partitionValues": {"p": "a b"},
+        "size": 77,
+        "dataChange": False,
+    }
+    assert not any("_change_data" in path for path in lake.table.latest().files["path"].to_pylist())
+    plain = Lake(lake.root.parent / "plain")
+    base = plain.create(rows=ROWS)
+    with pytest.raises(InvalidInputError, match="not turned on"):
+        plain.table.try_commit(base, Change("delete", masked=[plain.masked(base, 0, 0)], feed=[record]))
 
 
 def test_interrupted_commits_keep_their_vectors(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

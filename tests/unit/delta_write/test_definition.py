@@ -371,6 +371,7 @@ def test_write_settings() -> None:
         "stats_columns": [["a"], ["s", "b"]],
         "writer_options": {},
         "isolation": "serializable",
+        "feed": False,
         "modes": {"update": "merge-on-read", "delete": "merge-on-read", "merge": "merge-on-read"},
     }
     foreign = replace(create(), properties={})
@@ -385,6 +386,7 @@ def test_write_settings() -> None:
                 "delta.dataSkippingNumIndexedCols": "1",
                 "write.parquet.row-group-size-bytes": "1m",
                 "delta.isolationLevel": "SnapshotIsolation",
+                "delta.enableChangeDataFeed": "true",
             }
         )
     )
@@ -394,6 +396,7 @@ def test_write_settings() -> None:
         "stats_columns": [["id"]],
         "writer_options": {"parquet.block.size": "1048576"},
         "isolation": "snapshot",
+        "feed": True,
         "modes": {"update": "merge-on-read", "delete": "merge-on-read", "merge": "merge-on-read"},
     }
 
@@ -419,3 +422,16 @@ def test_intervals_and_sizes() -> None:
 def test_expressions_that_use_a_column() -> None:
     assert uses("id > 0 AND name = 'x'", "ID") and uses("`a b` > 1", "a b") and uses("s.a > 1", "s")
     assert not uses("name = 'id'", "id") and not uses("idx > 0", "id")
+
+
+def test_names_that_a_change_feed_needs() -> None:
+    feed, odd = {"delta.enableChangeDataFeed": "true"}, struct(("id", "long"), ("_Commit_Version", "long"))
+    with pytest.raises(InvalidInputError, match="column _Commit_Version"):
+        create(odd, properties=feed)
+    on = {"kind": "set_property", "key": "delta.enableChangeDataFeed", "value": "true"}
+    with pytest.raises(InvalidInputError, match="column _Commit_Version"):
+        altered_metadata(Base(create(odd)), [on])
+    column = {"kind": "add_column", "path": ["_change_type"], "type": "string", "nullable": True}
+    with pytest.raises(InvalidInputError, match="column _change_type"):
+        altered_metadata(Base(create(properties=feed)), [column])
+    assert altered_metadata(Base(create()), [on]).properties["delta.enableChangeDataFeed"] == "true"

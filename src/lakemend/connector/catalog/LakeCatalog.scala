@@ -7,6 +7,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.{Bridge, LakemendException}
+import lakemend.changes.{LakeChangelog, RowChanges}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis._
 import org.apache.spark.sql.connector.catalog._
@@ -50,6 +51,11 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Trans
 
   /** Spark passes microseconds. */
   override def loadTable(ident: Identifier, timestamp: Long): Table = load(ident, _.put("timestamp", timestamp))
+
+  override def changelogStateOptionKeys: JSet[String] = JSet.of("key")
+
+  override def loadChangelog(ident: Identifier, context: ChangelogContext, options: CaseInsensitiveStringMap): Changelog =
+    onTable(ident)(new LakeChangelog(RowChanges.load(address(ident), context, Option(options.get("key")))))
 
   override def tableExists(ident: Identifier): Boolean =
     Bridge.call("catalog", action("table_exists").set("table", address(ident))).path("exists").asBoolean

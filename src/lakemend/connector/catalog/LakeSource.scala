@@ -6,12 +6,14 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 import lakemend.{Bridge, LakemendException}
+import lakemend.changes.PathChanges
+import lakemend.rows.Watch
 import org.apache.spark.sql.{functions, CreateTableWriter, DataFrame, DataFrameWriterV2, Row, SaveMode, SQLContext}
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.connector.read.ScanBuilder
-import org.apache.spark.sql.lakemend.SparkBridge
+import org.apache.spark.sql.lakemend.{Complaints, ReplaceOptions, SparkBridge}
 import org.apache.spark.sql.sources.{BaseRelation, CreatableRelationProvider, DataSourceRegister}
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -25,13 +27,16 @@ class LakeSource extends TableProvider with CreatableRelationProvider with DataS
 
   override def supportsExternalMetadata: Boolean = true
 
-  override def inferSchema(options: CaseInsensitiveStringMap): StructType = PathTables.load(options).schema
+  override def inferSchema(options: CaseInsensitiveStringMap): StructType =
+    if (PathChanges.areAsked(options)) new PathChanges(options).changes.schema else PathTables.load(options).schema
 
   override def inferPartitioning(options: CaseInsensitiveStringMap): Array[Transform] =
     PathTables.load(options).partitioning.map(_.toSpark).toArray
 
-  override def getTable(schema: StructType, partitioning: Array[Transform], options: JMap[String, String]): Table =
-    new PathTable(schema, new CaseInsensitiveStringMap(options))
+  override def getTable(schema: StructType, partitioning: Array[Transform], options: JMap[String, String]): Table = {
+    val asked = new CaseInsensitiveStringMap(options)
+    if (PathChanges.areAsked(asked)) new PathChanges(asked) else new PathTable(schema, asked)
+  }
 
   /** The format says which types it keeps, and refuses the others by name. */
   override def supportsDataType(dataType: DataType): Boolean = true
@@ -110,6 +115,7 @@ class PathTable(asked: StructType, options: CaseInsensitiveStringMap)
 case class PathWrite(mode: SaveMode, options: CaseInsensitiveStringMap, data: DataFrame) {
   private val path = PathTables.path(options)
   private val table = s"${PathTables.Catalog}.`${quote(path)}`"
+  private val where: Option[String] = Option(options.get("replaceWhere"))
   private val partitionColumns: Seq[String] = Option(options.get("__partition_columns")).toSeq
     .flatMap(json => Bridge.mapper.readTree(json).asScala.map(c => column(c.asText)))
 
@@ -126,36 +132,44 @@ case class PathWrite(mode: SaveMode, options: CaseInsensitiveStringMap, data: Da
     Bridge.call("catalog", request).path("exists").asBoolean
   }
 
-  private def create(): Unit = creating(plainWriter).create()
+  private def create(): Unit = {
+    requireRowsInside()
+    creating(plainWriter(without = "replaceWhere")).create()
+  }
 
+  /** With the option replaceWhere, a replacement: `ReplaceRows` plans it. */
   private def append(): Unit = {
     checkPartitioning()
     writer.append()
   }
 
   private def overwrite(): Unit = {
-    val where = Option(options.get("replaceWhere"))
     val dynamic = "dynamic".equalsIgnoreCase(options.get("partitionOverwriteMode"))
     val newSchema = options.getBoolean("overwriteSchema", false)
-    if (Seq(where.isDefined, dynamic, newSchema).count(identity) > 1)
-      throw LakemendException.invalid(s"the write to $path combines replaceWhere, partitionOverwriteMode=dynamic and overwriteSchema",
-        "each of them says in another way what is replaced", "keep one of them")
-    if (newSchema) creating(plainWriter).replace()
+    val said = Seq("replaceWhere" -> where.isDefined, "partitionOverwriteMode=dynamic" -> dynamic, "overwriteSchema" -> newSchema)
+      .collect { case (name, true) => name }
+    if (said.length > 1) throw ReplaceOptions.error(s"the write to $path combines ${said.mkString(" and ")}",
+      "each of them says in another way what is replaced", "keep one of them; nothing was changed")
+    if (newSchema) creating(plainWriter()).replace()
     else {
       checkPartitioning()
-      where match {
-        case Some(predicate) => writer.overwrite(functions.expr(predicate))
-        case None if dynamic => writer.overwritePartitions()
-        case None => writer.overwrite(functions.lit(true))
-      }
+      if (dynamic) writer.overwritePartitions() else writer.overwrite(functions.lit(true))
     }
   }
 
-  private def writer: DataFrameWriterV2[Row] =
-    if (options.getBoolean("mergeSchema", false)) plainWriter.withSchemaEvolution() else plainWriter
+  /** A new table has no rows to replace, but those that come must be the ones that were announced. */
+  private def requireRowsInside(): Unit = where.filter(_ => options.getBoolean("replaceWhere.constraintCheck", true)).foreach { predicate =>
+    val outside = data.where(functions.expr(s"($predicate) IS NOT TRUE"))
+    val count = outside.count()
+    if (count > 0) throw Watch.error(path, predicate, count, outside.limit(Complaints.Sample).toJSON.collect().toSeq)
+  }
 
-  private def plainWriter: DataFrameWriterV2[Row] = {
-    val passed = options.asCaseSensitiveMap.asScala.filterNot { case (k, _) => k == "path" || k.startsWith("__") }
+  private def writer: DataFrameWriterV2[Row] =
+    if (options.getBoolean("mergeSchema", false)) plainWriter().withSchemaEvolution() else plainWriter()
+
+  private def plainWriter(without: String = "path"): DataFrameWriterV2[Row] = {
+    val passed = options.asCaseSensitiveMap.asScala
+      .filterNot { case (k, _) => k == "path" || k.equalsIgnoreCase(without) || k.startsWith("__") }
     data.writeTo(table).options(passed)
   }
 

@@ -7,8 +7,9 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.{Bridge, Wire}
+import lakemend.changes.PathChanges
 import lakemend.read.LakeScanBuilder
-import lakemend.rows.RowOperation
+import lakemend.rows.{FeedRows, RowOperation}
 import lakemend.write.LakeWriteBuilder
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.TableCapability._
@@ -22,7 +23,7 @@ import org.apache.spark.sql.types.{DataType, DataTypes, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** One version of a table, as Spark sees it. Reads and writes are pinned to that version; `reads` is the statement's. */
-class LakeTable(val meta: TableMeta, reads: Reads = new Reads)
+class LakeTable(val meta: TableMeta, val reads: Reads = new Reads)
     extends Table with SupportsRead with SupportsWrite with SupportsMetadataColumns with SupportsSchemaEvolution
     with SupportsRowLevelOperations with SupportsDeleteV2 {
   override def name: String = meta.name
@@ -50,8 +51,10 @@ class LakeTable(val meta: TableMeta, reads: Reads = new Reads)
 
   override def metadataColumns: Array[MetadataColumn] = MetadataColumns.all(meta)
 
-  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = {
+    if (PathChanges.areAsked(options)) PathChanges.refuse(name)
     new LakeScanBuilder(meta, options, reads = reads)
+  }
 
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = new LakeWriteBuilder(meta, info, send)
 
@@ -72,8 +75,8 @@ class LakeTable(val meta: TableMeta, reads: Reads = new Reads)
     Bridge.call("commit", request.put("token", UUID.randomUUID.toString).put("request", SparkBridge.requestId.orNull))
   }
 
-  /** What a finished write does with its commit request: here it is sent to the brain at once. */
-  protected def send(commit: ObjectNode): Unit = Bridge.call("commit", reads.describe(commit))
+  /** What a finished write does with its commit request: here it is sent to the brain at once, and answered in place. */
+  protected def send(commit: ObjectNode): Unit = commit.set[JsonNode]("answer", Bridge.call("commit", reads.describe(commit)))
 
   override def toString: String = s"lakemend ${meta.name}${meta.version.fold("")(v => s" version $v")}"
 }
@@ -83,12 +86,17 @@ object MetadataColumns {
   val File = "_file"
   val Position = "_pos"
   val Partition = "_partition"
+  /** The whole row, for row changes that leave a record of it. */
+  val Before = "_before"
 
   def all(meta: TableMeta): Array[MetadataColumn] = {
     val place = Array(column(File, DataTypes.StringType, "the data file the row lies in"),
       column(Position, DataTypes.LongType, "the row's position in its data file, from 0"))
-    if (meta.partitioning.isEmpty) place
-    else place :+ column(Partition, partitionType(meta), "the row's partition values", canBeNull = true)
+    val partition = if (meta.partitioning.isEmpty) Nil
+      else Seq(column(Partition, partitionType(meta), "the row's partition values", canBeNull = true))
+    val before = if (!FeedRows.isKept(meta)) Nil
+      else Seq(column(Before, SparkBridge.nullable(meta.schema), "the row before the statement changes it", canBeNull = true))
+    place ++ partition ++ before
   }
 
   def partitionType(meta: TableMeta): StructType =

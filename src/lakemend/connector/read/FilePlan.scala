@@ -3,6 +3,7 @@ package lakemend.read
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.{Bridge, LakemendException, Wire}
 import lakemend.catalog.{MetadataColumns, TableMeta}
 import org.apache.spark.sql.connector.expressions.{Expression, Literal, NamedReference}
@@ -11,14 +12,15 @@ import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /** What Spark asked a scan for. `predicates` may drop whole files and row groups, but Spark filters rows again;
-  * `claimed` are evaluated here alone, file by file. */
+  * `claimed` are evaluated here alone, file by file. Files whose every row satisfies `without` are not read. */
 case class ScanRequest(
     meta: TableMeta,
     predicates: Seq[Predicate],
-    claimed: Seq[PartitionPredicate]) {
+    claimed: Seq[PartitionPredicate],
+    without: Option[ObjectNode] = None) {
 
   /** The same for two requests that read the same files of the same table. */
-  lazy val key: Seq[Any] = Seq(meta.identity, meta.tableId, meta.version, predicates.toSet,
+  lazy val key: Seq[Any] = Seq(meta.identity, meta.tableId, meta.version, predicates.toSet, without,
     claimed.map(SparkBridge.canonical(_, meta.partitioning.map(_.name))).toSet)
 
   def plan(statsColumns: Seq[Seq[String]] = Nil): FilePlan = {
@@ -27,11 +29,25 @@ case class ScanRequest(
       "write to it first, or check the path")
     val request = meta.request()
     request.set[JsonNode]("predicates", Wire.predicates(predicates.filter(FilePruning.isForBrain(_, meta.schema))))
+    without.foreach(request.set[JsonNode]("without", _))
     if (statsColumns.nonEmpty) {
       val columns = request.putArray("stats_columns")
       statsColumns.foreach { path => val names = columns.addArray(); path.foreach(names.add) }
     }
     FilePlan.of(Bridge.call("plan", request), meta).filter(predicates ++ claimed, meta.schema)
+  }
+
+  /** The files that may hold one of the keys of every filter. */
+  def planFor(keys: Seq[KeyFilter]): FilePlan = {
+    val columns = keys.map(_.column).distinct
+    val known = plan(columns.map(Seq(_)))
+    val tests = keys.map { key =>
+      meta.partitioning.indexWhere(p => p.isIdentity && p.source == Seq(key.column)) match {
+        case -1 => (i: Int) => key.mayMatch(known.stats(i).path(columns.indexOf(key.column)))
+        case partition => (i: Int) => key.mayMatch(known.files(i).partition(partition))
+      }
+    }
+    known.kept(i => tests.forall(_(i)))
   }
 }
 
@@ -39,11 +55,12 @@ case class ScanRequest(
 class FilePlan(val totalFiles: Long, val files: IndexedSeq[DataFile], val stats: IndexedSeq[JsonNode]) {
   def filter(predicates: Seq[Predicate], schema: StructType): FilePlan = {
     val tests = predicates.flatMap(FilePruning.test(_, schema))
-    if (tests.isEmpty) this
-    else {
-      val kept = files.indices.filter(i => tests.forall(_(files(i))))
-      if (kept.length == files.length) this else new FilePlan(totalFiles, kept.map(files), kept.map(stats))
-    }
+    if (tests.isEmpty) this else kept(i => tests.forall(_(files(i))))
+  }
+
+  def kept(test: Int => Boolean): FilePlan = {
+    val places = files.indices.filter(test)
+    if (places.length == files.length) this else new FilePlan(totalFiles, places.map(files), places.map(stats))
   }
 
   def bytes: Long = files.iterator.map(_.size).sum

@@ -29,12 +29,25 @@ class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int]
   private lazy val planned: FilePlan = request.plan()
 
   @volatile private var runtime: Seq[Predicate] = Nil
+  @volatile private var keys: Seq[KeyFilter] = Nil
+  @volatile private var withKeys: Option[FilePlan] = None
 
   /** The files left after all filters known so far. */
   def plan: FilePlan = {
-    val kept = if (runtime.isEmpty) planned else planned.filter(runtime, meta.schema)
+    val known = withKeys.getOrElse(planned)
+    val kept = if (runtime.isEmpty) known else known.filter(runtime, meta.schema)
     limit.fold(kept)(kept.limited)
   }
+
+  /** Whether this scan finds the rows of an UPDATE, DELETE or MERGE. */
+  @volatile var isRowChange: Boolean = false
+
+  /** Whether files that a join's keys rule out may be left out although the join keeps every row of this side: they are
+    * those that a rewriting statement has nothing to change in. */
+  @volatile var keepsUnmatchedFiles: Boolean = false
+
+  /** Whether it is worth asking at run time which files hold a join's keys. */
+  def canSkipFiles: Boolean = planned.files.length > 1
 
   override def readSchema: StructType = columns
 
@@ -44,10 +57,10 @@ class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int]
     val files = Try(plan).fold(_ => "files unknown", p => s"${p.files.length} of ${p.totalFiles} files")
     val pruned = request.predicates.mkString("[", ", ", "]")
     s"lakemend ${meta.name} version ${meta.version.getOrElse("none")}, $files, pruned by $pruned" +
-      listed("filtered by", request.claimed) + listed("at run time by", runtime) + limit.fold("")(n => s", limit $n")
+      listed("filtered by", request.claimed) + listed("at run time by", runtime ++ keys) + limit.fold("")(n => s", limit $n")
   }
 
-  private def listed(label: String, predicates: Seq[Predicate]): String =
+  private def listed(label: String, predicates: Seq[Any]): String =
     if (predicates.isEmpty) "" else s", $label ${predicates.mkString("[", ", ", "]")}"
 
   // Read through Spark's own formula for files: stored bytes, scaled by the share of the columns that is read.
@@ -61,17 +74,29 @@ class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int]
     }
   }
 
-  /** Row changes are filtered by file alone: a filter of two attributes would never be translated. */
+  /** What Spark may ask for first, at the price of a pass over the rows: which partitions a join can match, or which
+    * files a rewriting statement has something to change in. Row changes are filtered by file alone, since a filter of
+    * two attributes would never be translated; a few small files are rewritten in less time than it takes to ask. */
   override def filterAttributes: Array[NamedReference] = {
     val names = columns.fieldNames
-    val wanted = if (wholeFiles) names.filter(_ == MetadataColumns.File) else names.filter(meta.isPartitionColumn)
+    val wanted =
+      if (!isRowChange) names.filter(meta.isPartitionColumn)
+      else if (wholeFiles && planned.files.length > 1 && planned.bytes > LakeScan.Small) names.filter(_ == MetadataColumns.File)
+      else Array.empty[String]
     wanted.map(name => Expressions.column(SparkBridge.quoted(Seq(name))))
   }
 
   override def supportsIterativePushdown: Boolean = true
 
-  override def filter(predicates: Array[Predicate]): Unit =
-    runtime = runtime ++ predicates.filter(FilePruning.test(_, meta.schema).isDefined)
+  override def filter(predicates: Array[Predicate]): Unit = {
+    val (onFiles, others) = predicates.toSeq.partition(FilePruning.test(_, meta.schema).isDefined)
+    runtime = runtime ++ onFiles
+    val more = others.flatMap(KeyFilter.of(_, meta))
+    if (more.nonEmpty) {
+      keys = keys ++ more
+      withKeys = Some(request.planFor(keys))
+    }
+  }
 
   override def planInputPartitions: Array[InputPartition] =
     FilePacking.pack(SparkSession.active, plan.files, splitting = !wholeFiles)
@@ -114,4 +139,8 @@ class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int]
   }
 
   override def hashCode: Int = Objects.hash(meta.tableId, meta.version, columns, limit)
+}
+
+object LakeScan {
+  private val Small = 16L * 1024 * 1024
 }

@@ -1,5 +1,6 @@
 package lakemend.read
 
+import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.catalog.{Reads, TableMeta}
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation
 import org.apache.spark.sql.connector.expressions.filter.{PartitionPredicate, Predicate}
@@ -14,7 +15,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
   * itself evaluates on a file's partition values: these are claimed, and Spark does not filter by them again.
   */
 class LakeScanBuilder(
-    meta: TableMeta, options: CaseInsensitiveStringMap, wholeFiles: Boolean = false, reads: Reads = new Reads)
+    meta: TableMeta, options: CaseInsensitiveStringMap, wholeFiles: Boolean = false, reads: Reads = new Reads,
+    without: Option[ObjectNode] = None)
     extends ScanBuilder with SupportsPushDownRequiredColumns with SupportsPushDownV2Filters
     with SupportsPushDownAggregates with SupportsPushDownLimit {
   private var columns = meta.schema
@@ -58,5 +60,5 @@ class LakeScanBuilder(
     answered.fold[Scan](new LakeScan(request, columns, limit, wholeFiles))(_._2)
   }
 
-  private def request: ScanRequest = ScanRequest(meta, offered, claimed)
+  private def request: ScanRequest = ScanRequest(meta, offered, claimed, without)
 }

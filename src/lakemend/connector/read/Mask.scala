@@ -4,9 +4,10 @@ import java.io.{ByteArrayInputStream, DataInputStream, IOException, InterruptedI
 import java.nio.{ByteBuffer, ByteOrder}
 import java.util.zip.CRC32
 
+import scala.collection.mutable
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.vectorized.ColumnVector
 import org.roaringbitmap.longlong.{LongIterator, Roaring64NavigableMap}
 
 /** Where the dead row positions of a data file are kept. */
@@ -59,24 +60,42 @@ final class Mask(bitmap: Roaring64NavigableMap) {
   advance()
 
   def isDead(position: Long): Boolean = {
-    if (position < last) restart()
-    last = position
-    while (next < position) advance()
+    seek(position)
     next == position
   }
 
-  /** Indices of the live rows among the first `count`; null if all are live. */
-  def liveRows(positions: ColumnVector, count: Int): Array[Int] = {
-    val first = positions.getLong(0)
-    if (first >= last && !isDead(first) && next > positions.getLong(count - 1)) return null
-    val live = new Array[Int](count)
-    var n = 0
+  /** The row numbers of a batch whose rows lie at `start` and after, that are dead; null if none is. */
+  def deadFrom(start: Long, count: Int): Array[Int] = {
+    seek(start)
+    if (next >= start + count) return null
+    val found = new mutable.ArrayBuilder.ofInt
+    while (next < start + count) {
+      found += (next - start).toInt
+      advance()
+    }
+    found.result()
+  }
+
+  /** The same of a batch whose rows lie at `positions`, ascending. */
+  def deadAmong(positions: Int => Long, count: Int): Array[Int] = {
+    seek(positions(0))
+    if (next > positions(count - 1)) return null
+    val found = new mutable.ArrayBuilder.ofInt
     var i = 0
     while (i < count) {
-      if (!isDead(positions.getLong(i))) { live(n) = i; n += 1 }
+      val position = positions(i)
+      while (next < position) advance()
+      if (next == position) found += i
       i += 1
     }
-    if (n == count) null else java.util.Arrays.copyOf(live, n)
+    val rows = found.result()
+    if (rows.isEmpty) null else rows
+  }
+
+  private def seek(position: Long): Unit = {
+    if (position < last) restart()
+    last = position
+    while (next < position) advance()
   }
 
   private def advance(): Unit = next = if (dead.hasNext) dead.next() else Long.MaxValue

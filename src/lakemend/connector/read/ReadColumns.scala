@@ -24,13 +24,19 @@ final case class PartitionValues(indices: Array[Int]) extends Constant {
 }
 
 /** How rows come out of the Parquet reader: data columns, then the position if it is read, then the constants.
-  * `order` gives, for each requested column, where it lies there. */
+  * `order` gives, for each requested column, where it lies there; the position lies behind all of them (at `width`)
+  * if it is not read but found. */
 final case class RowLayout(order: Array[Int], width: Int, position: Int, constants: Array[Constant]) {
+  /** Positions are found from the row groups that are read, not read as a column. */
+  def findsPositions: Boolean = position == width
+
+  def asksPosition: Boolean = order.contains(position)
+
   val isIdentity: Boolean = order.length == width && order.indices.forall(i => order(i) == i)
 }
 
 /** The requested columns (logical, possibly pruned inside) as the Parquet reader is to read them. */
-class ReadColumns(meta: TableMeta, requested: StructType, withMasks: Boolean) {
+class ReadColumns(meta: TableMeta, requested: StructType, withMasks: Boolean, findsPositions: Boolean = false) {
   private val table = meta.schema.fieldNames.zipWithIndex.toMap
 
   private sealed trait Source
@@ -58,7 +64,7 @@ class ReadColumns(meta: TableMeta, requested: StructType, withMasks: Boolean) {
 
   private val stored = sources.collect { case Stored(field) => field }
   private val same = sources.collect { case s: Same => s }
-  private val readsPosition = withMasks || sources.contains(Position)
+  private val readsPosition = !findsPositions && (withMasks || sources.contains(Position))
 
   /** What is read from the files, by their names (or aliases of field ids). */
   val data: StructType = {
@@ -71,12 +77,14 @@ class ReadColumns(meta: TableMeta, requested: StructType, withMasks: Boolean) {
 
   val layout: RowLayout = {
     var (storedSeen, sameSeen) = (0, 0)
+    val width = data.length + constants.length
+    val position = if (readsPosition) stored.length else if (findsPositions) width else -1
     val order = sources.map {
       case _: Stored => storedSeen += 1; storedSeen - 1
       case _: Same => sameSeen += 1; data.length + sameSeen - 1
-      case Position => stored.length
+      case Position => position
     }
-    RowLayout(order, data.length + constants.length, if (readsPosition) stored.length else -1, same.map(_.value))
+    RowLayout(order, width, position, same.map(_.value))
   }
 }
 

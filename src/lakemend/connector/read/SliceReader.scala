@@ -10,8 +10,9 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader, PartitionReaderFactory}
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.lakemend.SparkBridge
-import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
+import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector
+import org.apache.spark.sql.types.{LongType, StructType}
+import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
 
 /** Reads the slices of a task with Spark's Parquet reader (`parquet`), in batches or row by row.
@@ -69,7 +70,11 @@ abstract class SliceReader[T](factory: SliceReaderFactory, slices: Array[FileSli
     SparkBridge.enterFile(source)
     mask = file.mask.map(_.read(conf, s"data file ${file.path} of table ${factory.table}"))
     elements = if (factory.byId) SparkBridge.readingByFieldId(factory.parquet(source)) else factory.parquet(source)
+    opened(elements)
   }
+
+  /** A file has been opened, with `mask` if it has one, and nothing of it read yet. */
+  protected def opened(elements: Iterator[Any]): Unit = ()
 
   private def conf: Configuration = factory.conf.get.value.value
 
@@ -78,11 +83,13 @@ abstract class SliceReader[T](factory: SliceReaderFactory, slices: Array[FileSli
     catch { case e: Exception => throw ReadErrors.translate(e, slices(index).file.path, factory.table) }
 }
 
-/** Dead rows are skipped by an index over the batch's vectors, columns reordered by reordering the vectors. */
+/** Dead rows are dropped from the batch's vectors, columns reordered by reordering the vectors. */
 class BatchReader(factory: SliceReaderFactory, slices: Array[FileSlice])
     extends SliceReader[ColumnarBatch](factory, slices) {
   private val layout = factory.layout
   private var current: ColumnarBatch = _
+  private var groups: RowGroups = _
+  private lazy val positions = new OnHeapColumnVector(BatchReader.Rows, LongType)
 
   override def get(): ColumnarBatch = current
 
@@ -95,17 +102,34 @@ class BatchReader(factory: SliceReaderFactory, slices: Array[FileSlice])
     true
   }
 
+  override protected def opened(batches: Iterator[Any]): Unit =
+    groups = if (layout.findsPositions && (layout.asksPosition || mask.isDefined)) RowGroups.of(batches) else null
+
   private def arrange(read: ColumnarBatch): ColumnarBatch = {
-    val live = mask match {
-      case Some(m) if read.numRows > 0 => m.liveRows(read.column(layout.position), read.numRows)
-      case _ => null
+    if (groups != null) groups.take(read.numRows)
+    if (groups != null && layout.asksPosition) groups.writeTo(positions, read.numRows)
+    val dead = if (mask.isEmpty || read.numRows == 0) null else deadRows(mask.get, read)
+    if (dead == null && layout.isIdentity) read
+    else {
+      val vectors = layout.order.map(i => if (i < layout.width) read.column(i) else positions)
+      if (dead == null) new ColumnarBatch(vectors, read.numRows)
+      else {
+        val live = new LiveRows(dead, read.numRows)
+        if (live.length > 0) vectors.foreach(live.keepIn)
+        new ColumnarBatch(vectors, live.length)
+      }
     }
-    if (live != null) {
-      val vectors = layout.order.map(i => new MaskedVector(read.column(i), live): ColumnVector)
-      new ColumnarBatch(vectors, live.length)
-    } else if (layout.isIdentity) read
-    else new ColumnarBatch(layout.order.map(read.column), read.numRows)
   }
+
+  private def deadRows(mask: Mask, read: ColumnarBatch): Array[Int] =
+    if (groups == null) mask.deadAmong(read.column(layout.position).getLong(_), read.numRows)
+    else if (groups.positions == null) mask.deadFrom(groups.start, read.numRows)
+    else mask.deadAmong(groups.positions(_), read.numRows)
+}
+
+object BatchReader {
+  /** What Spark's reader puts in a batch unless it is told otherwise. */
+  private val Rows = 4096
 }
 
 class RowReader(factory: SliceReaderFactory, slices: Array[FileSlice])

@@ -49,7 +49,7 @@ class MaskBatch(job: WriteJob, operation: MaskRows) extends DeltaBatchWrite {
   override def abort(messages: Array[WriterCommitMessage]): Unit =
     job.abort(messages.toIndexedSeq.filter(_ != null).flatMap(m => MaskMessage.parse(m).files))
 
-  def metrics: Array[CustomTaskMetric] = WriteMetrics.of(committed)
+  def metrics: Array[CustomTaskMetric] = WriteMetrics.of(job, committed)
 }
 
 class MaskWriterFactory(layout: Option[FileLayout], token: String) extends DeltaWriterFactory {

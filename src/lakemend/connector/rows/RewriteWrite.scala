@@ -54,5 +54,5 @@ class RewriteBatch(job: WriteJob, operation: RewriteFiles) extends BatchWrite {
 
   override def abort(messages: Array[WriterCommitMessage]): Unit = job.abort(FileMessage.files(messages))
 
-  def metrics: Array[CustomTaskMetric] = WriteMetrics.of(committed)
+  def metrics: Array[CustomTaskMetric] = WriteMetrics.of(job, committed)
 }

@@ -1,16 +1,18 @@
 package lakemend.rows
 
 import java.util.Locale
+import java.util.concurrent.ConcurrentLinkedQueue
 
 import com.fasterxml.jackson.databind.node.ObjectNode
-import lakemend.LakemendException
+import lakemend.{Bridge, LakemendException}
 import lakemend.catalog.{MetadataColumns, Reads, TableMeta}
 import lakemend.read.{LakeScan, LakeScanBuilder}
-import lakemend.write.WriteJob
+import lakemend.write.{WriteJob, WrittenFile}
 import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference}
 import org.apache.spark.sql.connector.read.{Scan, ScanBuilder}
 import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.connector.write.RowLevelOperation.Command
+import org.apache.spark.sql.lakemend.Witness
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** One UPDATE, DELETE or MERGE on one version of a table. It knows the scan Spark made of it: what it read is in its commit. */
@@ -25,24 +27,71 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
     new LakeScanBuilder(meta, options, wholeFiles, reads) {
       override def build(): Scan = super.build() match {
-        case scan: LakeScan => scanned = Some(scan); scan
+        case scan: LakeScan =>
+          scan.isRowChange = true
+          scan.keepsUnmatchedFiles = keepsUnmatchedFiles
+          scanned = Some(scan)
+          scan
         case other => other
       }
     }
 
+  /** Whether the statement reads the table for more than the rows it changes: see `OwnReads`. */
+  @volatile var readsMore: Boolean = true
+
+  def location: String = meta.location
+
+  /** A MERGE that does nothing to target rows without a match, so that files without one stay as they are. */
+  @volatile var keepsUnmatchedFiles: Boolean = false
+
+  /** Sees the rows of a MERGE that match; it complains where a target row does so twice. */
+  @volatile var ambiguous: Option[Witness] = None
+
+  private val atEnd = new ConcurrentLinkedQueue[() => Unit]()
+
+  /** What is to be let go of when the statement has been committed or given up. */
+  def onEnd(release: () => Unit): Unit = atEnd.add(release)
+
+  def end(): Unit = Iterator.continually(atEnd.poll()).takeWhile(_ != null).foreach(_.apply())
+
   /** None: Spark found that nothing can match, and scans nothing. */
   def scan: Option[LakeScan] = scanned
 
-  protected def job(info: LogicalWriteInfo): WriteJob = new WriteJob(meta, info, send)
+  protected def job(info: LogicalWriteInfo): WriteJob = new WriteJob(meta, info, send) {
+    override def commit(request: ObjectNode): Unit = {
+      end()
+      ambiguous.foreach(refuse)
+      super.commit(request)
+    }
+
+    override def abort(files: Seq[WrittenFile]): Unit = {
+      end()
+      super.abort(files)
+    }
+  }
+
+  private def refuse(watch: Witness): Unit = if (watch.complaints.count > 0) {
+    val rows = if (watch.complaints.count == 1) "one row" else s"${watch.complaints.count} rows"
+    val sample = watch.complaints.sample.mkString("; ")
+    throw LakemendException.of(Bridge.request().put("class", "AmbiguousMergeError").put("condition", "LAKEMEND_AMBIGUOUS_MERGE")
+      .put("problem", s"$rows of ${meta.name} match more than one row of the MERGE's source, for example those with $sample")
+      .put("cause", "the source holds several rows for them, and nothing says which of these wins")
+      .put("remedy", "leave one row for each in the source, for example with row_number() over (partition by key order by …) = 1, " +
+        "or make the ON condition match fewer")
+      .set[ObjectNode]("values", Bridge.mapper.valueToTree[ObjectNode](
+        java.util.Map.of("count", watch.complaints.count, "sample", watch.complaints.sample.toArray))))
+  }
 }
 
 object RowOperation {
   def of(meta: TableMeta, info: RowLevelOperationInfo, reads: Reads, send: ObjectNode => Unit): RowOperation = {
     val verb = info.command.name.toLowerCase(Locale.ROOT)
-    meta.schema.fieldNames.find(n => Seq(MetadataColumns.File, MetadataColumns.Position).exists(_.equalsIgnoreCase(n)))
+    val needed = Seq(MetadataColumns.File, MetadataColumns.Position) ++ (if (FeedRows.isKept(meta)) Seq(MetadataColumns.Before) else Nil)
+    meta.schema.fieldNames.find(n => needed.exists(_.equalsIgnoreCase(n)))
       .foreach(name => throw LakemendException.invalid(s"$verb cannot find rows of ${meta.name} by their place",
         s"the table's own column $name hides the metadata column of that name", s"rename the column $name first"))
     meta.write.path("modes").path(verb).asText("copy-on-write") match {
+      case mode if FeedRows.isKept(meta) => new FeedRows(meta, info, reads, send, rewrites = mode != "merge-on-read")
       case "merge-on-read" => new MaskRows(meta, info, reads, send)
       case _ => new RewriteFiles(meta, info, reads, send)
     }

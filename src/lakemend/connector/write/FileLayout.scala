@@ -9,7 +9,6 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.write.LogicalWriteInfo
 import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.types._
-import org.apache.spark.util.SerializableConfiguration
 
 /** A partition column: where it stands in a row, its name in the table and its name in directories. */
 case class PartitionColumn(ordinal: Int, name: String, physicalName: String, dataType: DataType, nullable: Boolean)
@@ -32,7 +31,7 @@ case class FileLayout(
     statsColumns: Seq[StatsColumn],
     targetFileSize: Long,
     localSlots: Int,
-    conf: SerializableConfiguration) {
+    conf: SharedConf) {
 
   def path(relative: String): Path = new Path(s"${location.stripSuffix("/")}/$relative")
 
@@ -100,7 +99,7 @@ object FileLayout {
 
   private def single(dataType: DataType): StructType = new StructType().add("value", dataType)
 
-  private def targetFileSize(meta: TableMeta): Long = {
+  def targetFileSize(meta: TableMeta): Long = {
     val size = meta.write.path("target_file_size").asLong(DefaultTargetFileSize)
     if (size > 0) size else DefaultTargetFileSize
   }

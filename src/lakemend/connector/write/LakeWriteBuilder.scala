@@ -1,19 +1,31 @@
 package lakemend.write
 
+import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
-import lakemend.{LakemendException, Wire}
+import lakemend.Wire
 import lakemend.catalog.TableMeta
+import lakemend.rows.Replacement
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.write._
+import org.apache.spark.sql.lakemend.ReplaceOptions
 
 /** What a write does to the rows that are already there; `operation` is its name on the wire. */
-sealed abstract class WriteMode(val operation: String)
+sealed abstract class WriteMode(val operation: String) {
+  /** Says it in the commit request. */
+  def describe(request: ObjectNode): Unit = ()
+}
 
 object WriteMode {
   case object Append extends WriteMode("append")
-  case class Overwrite(predicates: Seq[Predicate]) extends WriteMode("overwrite")
   case object OverwriteDynamic extends WriteMode("overwrite_dynamic")
+  /** Every row for which the predicates hold. */
+  case class Overwrite(predicates: Seq[Predicate]) extends WriteMode("overwrite") {
+    override def describe(request: ObjectNode): Unit = request.set[JsonNode]("predicates", Wire.predicates(predicates))
+  }
+  case class Replace(replacement: Replacement) extends WriteMode(replacement.operation) {
+    override def describe(request: ObjectNode): Unit = replacement.describe(request)
+  }
 }
 
 /**
@@ -33,7 +45,6 @@ class LakeWriteBuilder(meta: TableMeta, info: LogicalWriteInfo, send: ObjectNode
   }
 
   override def truncate(): WriteBuilder = {
-    refuseReplaceWhere()
     if (meta.partitioning.nonEmpty && dynamicOverwrite) overwriteDynamicPartitions() else super.truncate()
   }
 
@@ -45,20 +56,20 @@ class LakeWriteBuilder(meta: TableMeta, info: LogicalWriteInfo, send: ObjectNode
       this
     }
 
-  override def build(): Write = new LakeWrite(new WriteJob(meta, info, send), mode)
+  override def build(): Write = {
+    refuseReplaceWhere()
+    new LakeWrite(new WriteJob(meta, info, send), mode)
+  }
 
   /** The option wins over the session's setting, as in Spark's own file sources. */
   private def dynamicOverwrite: Boolean = Option(info.options.get("partitionOverwriteMode"))
     .getOrElse(SparkSession.active.conf.get("spark.sql.sources.partitionOverwriteMode")).equalsIgnoreCase("dynamic")
 
-  /** A full overwrite that was meant for a part of the table would lose the rest. */
-  private def refuseReplaceWhere(): Unit = {
-    val condition = Option(info.options.get("replaceWhere")).filterNot(_.trim.equalsIgnoreCase("true"))
-    condition.foreach(text => throw LakemendException.invalid(
-      s"replaceWhere '$text' is not honoured by this kind of write to ${meta.name}",
-      "Spark asked for the whole table to be overwritten",
-      "use INSERT INTO … REPLACE WHERE …, or df.writeTo(table).overwrite(condition)"))
-  }
+  /** `ReplaceRows` plans every write that has the option: one that gets here all the same would lose or double rows. */
+  private def refuseReplaceWhere(): Unit = Option(info.options.get("replaceWhere")).foreach(text => throw ReplaceOptions.error(
+    s"replaceWhere '$text' is not honoured by this kind of write to ${meta.name}",
+    s"Spark planned it as ${mode.operation}",
+    "use INSERT INTO … REPLACE WHERE …, df.writeTo(table).overwrite(condition) or table.replace_where(…); nothing was changed"))
 
   private def untold(node: ObjectNode): Boolean = node.findValues("op").stream.anyMatch(_.asText == "UNKNOWN")
 }

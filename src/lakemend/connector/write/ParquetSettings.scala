@@ -11,12 +11,11 @@ import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, Pa
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.util.SerializableConfiguration
 
 /** Spark's own Parquet settings for a write, made on the driver. */
 object ParquetSettings {
   /** Settings of the session count, then those of the table, then the options of the write. */
-  def hadoopConf(meta: TableMeta, info: LogicalWriteInfo, fileSchema: StructType): SerializableConfiguration = {
+  def hadoopConf(meta: TableMeta, info: LogicalWriteInfo, fileSchema: StructType): SharedConf = {
     val spark = SparkSession.active
     val conf = SparkBridge.hadoopConf(spark)
     val ofTable = meta.write.path("writer_options").properties.asScala.map(e => e.getKey -> e.getValue.asText).toMap
@@ -33,7 +32,7 @@ object ParquetSettings {
     val prepared = job.getConfiguration
     // A shredded variant is a table feature of its own.
     prepared.unset(ParquetWriteSupport.SPARK_VARIANT_SHREDDING_SCHEMA)
-    new SerializableConfiguration(prepared)
+    SharedConf.of(spark.sparkContext, prepared)
   }
 
   private def codec(meta: TableMeta, options: Map[String, String]): Option[(String, String)] = {

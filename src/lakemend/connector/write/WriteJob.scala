@@ -5,7 +5,7 @@ import java.util.{Locale, UUID}
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
-import com.fasterxml.jackson.databind.node.ObjectNode
+import com.fasterxml.jackson.databind.node.{MissingNode, ObjectNode}
 import lakemend.{Bridge, Wire}
 import lakemend.catalog.TableMeta
 import org.apache.spark.sql.connector.write._
@@ -54,6 +54,18 @@ class WriteJob(val meta: TableMeta, val info: LogicalWriteInfo, send: ObjectNode
     val operation = request.get("operation").asText
     log.info(s"committing $operation to ${meta.name}: ${request.get("added").size} files, token $token")
     send(request)
+    report = request.path("answer").path("report")
+  }
+
+  /** What the brain says the commit did; a missing node before, and where it is sent later. */
+  @volatile var report: JsonNode = MissingNode.getInstance
+
+  /** Deletes files of finished tasks that the commit will not name. */
+  def discard(files: Seq[WrittenFile]): Unit = if (files.nonEmpty) {
+    val request = meta.request().put("token", token)
+    val paths = request.putArray("files")
+    files.foreach(file => paths.add(file.path))
+    Bridge.call("abort", request)
   }
 
   /**

@@ -18,12 +18,38 @@ class BytesAdded extends CustomSumMetric {
   override def description: String = "bytes added"
 }
 
-/** The figures of a write. A file's size is known when it is closed: the driver reports them after the commit. */
+class FilesRemoved extends CustomSumMetric {
+  override def name: String = "filesRemoved"
+  override def description: String = "files removed"
+}
+
+class RowsRemoved extends CustomSumMetric {
+  override def name: String = "rowsRemoved"
+  override def description: String = "rows removed"
+}
+
+class BytesRemoved extends CustomSumMetric {
+  override def name: String = "bytesRemoved"
+  override def description: String = "bytes removed"
+}
+
+/**
+ * The figures of a write. A file's size is known when it is closed, and what leaves the table when the commit has landed:
+ * the driver reports them then. Rows that were only copied count neither as added nor as removed.
+ */
 object WriteMetrics {
-  def all: Array[CustomMetric] = Array(new FilesAdded, new RowsAdded, new BytesAdded)
+  def all: Array[CustomMetric] =
+    Array(new FilesAdded, new RowsAdded, new BytesAdded, new FilesRemoved, new RowsRemoved, new BytesRemoved)
 
   def of(files: Seq[WrittenFile]): Array[CustomTaskMetric] = Array(value("filesAdded", files.size),
     value("rowsAdded", files.map(_.rows).sum), value("bytesAdded", files.map(_.size).sum))
+
+  def of(job: WriteJob, files: Seq[WrittenFile]): Array[CustomTaskMetric] = {
+    def told(name: String): Long = job.report.path(name).asLong(0)
+    Array(value("filesAdded", files.size), value("rowsAdded", files.map(_.rows).sum - told("copied")),
+      value("bytesAdded", files.map(_.size).sum), value("filesRemoved", told("files_removed")),
+      value("rowsRemoved", told("deleted") + told("updated")), value("bytesRemoved", told("bytes_removed")))
+  }
 
   private def value(label: String, figure: Long): CustomTaskMetric = new CustomTaskMetric {
     override def name: String = label

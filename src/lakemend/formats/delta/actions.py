@@ -155,6 +155,19 @@ class Add:
 
 
 @dataclass(frozen=True, slots=True)
+class Cdc:
+    """A file of row changes; it belongs to its version and to no snapshot. `path` and values as in an add."""
+
+    path: str
+    partition_values: dict[str, str | None]
+    size: int
+
+    def to_json(self) -> dict[str, Any]:
+        # By the protocol, never true: no row of the table lies in the file.
+        return {"path": self.path, "partitionValues": self.partition_values, "size": self.size, "dataChange": False}
+
+
+@dataclass(frozen=True, slots=True)
 class Remove:
     """One remove action; identifies what it removes by path and deletion vector."""
 

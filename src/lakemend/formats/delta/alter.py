@@ -14,6 +14,7 @@ from lakemend.formats.delta import alter_columns, columns
 from lakemend.formats.delta.actions import MetaData
 from lakemend.formats.delta.alter_columns import Draft, Wire
 from lakemend.formats.delta.features import needed_features
+from lakemend.formats.delta.feed_columns import check_feed_names
 from lakemend.formats.delta.mapping import mode_of, to_metadata
 from lakemend.formats.delta.metadata import check_constraint_names, check_stats_columns, delta_schema, no_check_property
 from lakemend.formats.delta.properties import CHECK_PREFIX, MAPPING_MODE, MAX_COLUMN_ID, checked
@@ -44,6 +45,7 @@ def altered_metadata(base: Snapshot, changes: Sequence[Wire]) -> Metadata:
     columns.check_names(draft.schema, draft.mapped)
     columns.check_partitioning(draft.schema, draft.partition_columns)
     check_stats_columns(draft.schema, draft.properties)
+    check_feed_names(draft.schema, draft.properties)
     configuration = draft.properties | {CHECK_PREFIX + name: sql for name, sql in draft.checks.items()}
     needed_features(draft.schema, configuration)
     return to_metadata(

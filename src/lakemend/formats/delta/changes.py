@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakemend.formats.delta.mapping import partition_names
+from lakemend.formats.delta.recent import CommitFile
 from lakemend.formats.delta.replay import Commits, one_chunk, vector_ids
 from lakemend.formats.delta.snapshot import DeltaSnapshot, Piece, file_table, stats_of
-from lakemend.formats.delta.stats import JsonStats
 from lakemend.formats.format import ColumnStats, Committed
 from lakemend.schema import Path
 
@@ -47,14 +48,11 @@ class DeltaCommitted(Committed):
         return stats_of(self.pieces, self.base.metadata, self.base.meta, tuple(path))
 
 
-def read_change(base: DeltaSnapshot, version: int, name: str, data: bytes, modified: int) -> DeltaCommitted:
+def read_change(base: DeltaSnapshot, file: CommitFile, modified: int) -> DeltaCommitted:
     """One commit file as the conflict rules see it."""
-    commits = Commits()
-    commits.read(version, name, data)
-    names = partition_names(base.metadata)
-    adds, strings, _ = commits.adds(names)
-    removes, _ = commits.removes(names)
-    source = JsonStats(strings, len(adds))
+    actions = file.actions(partition_names(base.metadata))
+    version, commits = file.version, actions.commits
+    adds, source, removes = actions.adds, actions.stats, actions.removes
     info = commits.info.get(version) or {}
     own = info.get("lakemend") if isinstance(info.get("lakemend"), dict) else {}
     added, removed = set(adds.column("path").to_pylist()), set(removes.column("path").to_pylist())
@@ -65,8 +63,8 @@ def read_change(base: DeltaSnapshot, version: int, name: str, data: bytes, modif
         timestamp=ict if base.in_commit_timestamps and isinstance(ict, int) else modified,
         operation=neutral_operation(info),
         added=file_table(adds, source.rows(), base.metadata),
-        removed=frozenset(removed - both),
-        masked=frozenset(_masked(adds, removes, both)),
+        removed=frozenset(base.spelled(removed - both)),
+        masked=frozenset(base.spelled(_masked(adds, removes, both))),
         metadata_changed=commits.metadata is not None,
         protocol_changed=commits.protocol is not None and (own or {}).get("adds") != "deletionVectors",
         data_change=_any_data_change(adds) or _any_data_change(removes),
@@ -74,6 +72,9 @@ def read_change(base: DeltaSnapshot, version: int, name: str, data: bytes, modif
         read_predicate=(own or {}).get("readPredicate"),
         transactions={k: t.version for k, t in commits.transactions.items()},
         domains=frozenset(commits.domains),
+        replaced=(own or {}).get("replacedPredicate"),
+        replaced_text=None if own else replaced_text(info),
+        bounded=(own or {}).get("bounded") is True,
         base=base,
         pieces=(Piece(adds, source),) if len(adds) else (),
     )
@@ -111,8 +112,26 @@ def neutral_operation(info: Mapping[str, Any]) -> str:
     parameters = info.get("operationParameters")
     mode = parameters.get("mode") if isinstance(parameters, dict) else None
     if named == "WRITE" and isinstance(mode, str) and mode.strip('"').lower() == "overwrite":
-        return "overwrite"
+        return "overwrite" if replaced_text(info) in (None, "true") else "replace_where"
     return _NEUTRAL.get(named, named.lower().replace(" ", "_"))
+
+
+def replaced_text(info: Mapping[str, Any]) -> str | None:
+    """The condition of the rows another engine's overwrite replaced; "true" where it names none, None if it is none."""
+    parameters = _mapping(info.get("operationParameters"))
+    mode = parameters.get("mode")
+    if info.get("operation") != "WRITE" or not isinstance(mode, str) or mode.strip('"').lower() != "overwrite":
+        return None
+    text = parameters.get("predicate")
+    if not isinstance(text, str) or not text.strip():
+        return "true"
+    try:
+        listed = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+    if isinstance(listed, str):
+        return listed or "true"
+    return " AND ".join(f"({part})" for part in listed) or "true" if isinstance(listed, list) else text
 
 
 def describe(version: int, timestamp: int, info: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -7,10 +7,12 @@ CorruptTableError, upon which the log falls back to an older one.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -99,9 +101,14 @@ def _open(path: str, data: bytes) -> pq.ParquetFile:
         raise corrupt(path, f"it is not a Parquet file: {str(error).splitlines()[0]}") from error
 
 
+# Arrow's reader crashes when two threads read from it at once, and statistics are read whenever they are asked for.
+_readers: WeakKeyDictionary[pq.ParquetFile, threading.Lock] = WeakKeyDictionary()
+
+
 def _read(file: pq.ParquetFile, columns: list[str], path: str) -> pa.Table:
     try:
-        return file.read(columns, use_threads=True)
+        with _readers.setdefault(file, threading.Lock()):
+            return file.read(columns, use_threads=True)
     except (pa.ArrowException, OSError) as error:
         raise corrupt(path, str(error).splitlines()[0]) from error
 

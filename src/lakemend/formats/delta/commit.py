@@ -3,7 +3,7 @@
 The table calls `try_commit`, which puts the actions (`draft.py`), if absent, as exactly the next
 version; the brain decides what happens when that is taken. A commit whose outcome is in doubt is
 looked up by its token (`commitInfo.txnId`) before anything is said, and `landed` lets an abort prove
-that nothing of a write is part of the table.
+that nothing of a write is part of the table. `settle` follows a commit that landed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ def try_commit(table: DeltaTable, base: Snapshot | None, change: Change) -> int:
             table.store.delete([draft.vector_file[0]])
         raise
     log.info("%s made version %d of %s", draft.info["operation"], draft.version, table.store.url)
-    _checkpoint_if_due(table, before, draft)
     return draft.version
 
 
@@ -122,15 +121,12 @@ def landed(table: DeltaTable, token: str, since_version: int | None) -> bool | N
         return None
 
 
-def _checkpoint_if_due(table: DeltaTable, base: DeltaSnapshot | None, draft: Draft) -> None:
-    definition = draft.metadata or (base.meta if base is not None else None)
-    if definition is None or not checkpoint_writer.is_due(draft.version, definition.configuration):
-        return
+def settle(table: DeltaTable, version: int) -> None:
+    """A checkpoint where one is due, and log clean-up. Never raises: the commit stands."""
     try:
-        snapshot = table.latest()
-        if snapshot.version != draft.version:
-            snapshot = table.at_version(draft.version)
+        snapshot = table.at_version(version)
     except Exception:
-        log.warning("no checkpoint %d of %s: it cannot be read", draft.version, table.store.url, exc_info=True)
+        log.warning("no checkpoint %d of %s: it cannot be read", version, table.store.url, exc_info=True)
         return
-    checkpoint_writer.after_commit(table.store, snapshot)
+    if checkpoint_writer.is_due(version, snapshot.meta.configuration):
+        checkpoint_writer.after_commit(table.store, snapshot)

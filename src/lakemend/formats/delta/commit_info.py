@@ -66,6 +66,11 @@ _NAMES = {
 }
 _COMMANDS = frozenset(_NAMES.values()) | {"REPLACE TABLE", "REPLACE TABLE AS SELECT", "STREAMING UPDATE"}
 _MODES = {"append": "Append"}
+_ISOLATION = {
+    "serializable": "Serializable",
+    "write-serializable": "WriteSerializable",
+    "snapshot": "SnapshotIsolation",
+}
 # Where Delta's history holds the predicate as a JSON list.
 _LISTED_PREDICATE = frozenset({"UPDATE", "DELETE", "MERGE", "OPTIMIZE"})
 
@@ -134,9 +139,7 @@ def commit_info(
     if base_version is not None:
         info["readVersion"] = base_version
     info |= {
-        "isolationLevel": "SnapshotIsolation"
-        if change.isolation == "snapshot" or not change.data_change
-        else "Serializable",
+        "isolationLevel": _ISOLATION["snapshot" if not change.data_change else change.isolation],
         "isBlindAppend": is_blind_append(change),
         "operationMetrics": {key: str(value) for key, value in metrics.items()},
         "engineInfo": change.engine or ENGINE,
@@ -147,6 +150,10 @@ def commit_info(
     own: dict[str, Any] = {"operation": change.operation}
     if change.read_predicate is not None:
         own["readPredicate"] = change.read_predicate
+    if change.replaced is not None:
+        own |= {"replacedPredicate": change.replaced, "bounded": change.bounded}
+    if change.operation == "replace_where":
+        own["replaceWhere"] = {"predicate": change.parameters.get("predicate"), "dataChange": change.data_change}
     if only_adds_vectors:
         # The protocol grew because rows were masked for the first time: that is nobody's conflict.
         own["adds"] = "deletionVectors"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from lakemend.errors import CorruptTableError, InvalidInputError, UnsupportedFeatureError
-from lakemend.formats.delta.actions import Add, MetaData, Protocol, Remove, Txn
+from lakemend.formats.delta.actions import Add, Cdc, MetaData, Protocol, Remove, Txn
 from lakemend.formats.delta.commit_info import commit_info, delta_metrics, delta_operation, token_of
 from lakemend.formats.delta.deletion_vector import (
     Descriptor,
@@ -35,7 +35,7 @@ from lakemend.formats.delta.file_stats import indexed_columns, loosened, stats_j
 from lakemend.formats.delta.mapping import partition_names, to_metadata
 from lakemend.formats.delta.metadata import to_action
 from lakemend.formats.delta.partition_values import decode_path, encode_path, format_value
-from lakemend.formats.delta.properties import CHECK_PREFIX, is_on
+from lakemend.formats.delta.properties import CHECK_PREFIX, FEED, is_on
 from lakemend.formats.delta.protocol import supports, upgraded
 from lakemend.formats.format import Change, Metadata, NewFile
 from lakemend.schema import find
@@ -63,6 +63,7 @@ class Draft:
     transaction: Txn | None = None
     removes: list[Remove] = field(default_factory=list)
     adds: list[Add] = field(default_factory=list)
+    records: list[Cdc] = field(default_factory=list)
     vector_file: tuple[str, bytes] | None = None
 
     def lines(self) -> bytes:
@@ -76,6 +77,7 @@ class Draft:
             actions.append({"txn": self.transaction.to_json()})
         actions += [{"remove": remove.to_json()} for remove in self.removes]
         actions += [{"add": add.to_json()} for add in self.adds]
+        actions += [{"cdc": record.to_json()} for record in self.records]
         try:
             return b"\n".join(orjson.dumps(action) for action in actions) + b"\n"
         except TypeError as error:
@@ -106,6 +108,7 @@ def draft_commit(base: DeltaSnapshot | None, change: Change) -> Draft:
         _take_out(draft, base, change, now)
         _mask(draft, base, change, now)
     draft.adds += _new_adds(change, metadata)
+    draft.records = [Cdc(_encoded(f), v, f.size) for f, v in _with_partition_values(change.feed, metadata)]
     _check_paths(draft)
     draft.info = commit_info(
         change,
@@ -179,22 +182,36 @@ def _check_allowed(base: DeltaSnapshot | None, change: Change, metadata: Metadat
             property="delta.appendOnly",
             feature="appendOnly",
         )
-    copies = change.operation in _ROW_CHANGES and bool(change.removed and change.added)
-    if copies and change.data_change and is_on(base.meta.configuration, "delta.enableChangeDataFeed"):
-        raise UnsupportedFeatureError(
-            f"{delta_operation(change)} cannot rewrite files of {base.store.url}",
-            cause="the table has delta.enableChangeDataFeed=true, and rows that are only copied would show as changes",
-            remedy="use merge-on-read (write.update.mode, write.delete.mode, write.merge.mode), "
-            "or set delta.enableChangeDataFeed=false",
-            property="delta.enableChangeDataFeed",
-            feature="changeDataFeed",
-        )
+    _check_feed(base, change, metadata)
     if change.masked and metadata.properties.get("delta.enableDeletionVectors", "").lower() == "false":
         raise UnsupportedFeatureError(
             f"rows of {base.store.url} cannot be masked",
             cause="the table has delta.enableDeletionVectors=false",
             remedy="set it to true, or use copy-on-write",
             feature="deletionVectors",
+        )
+
+
+def _check_feed(base: DeltaSnapshot, change: Change, metadata: Metadata) -> None:
+    """Readers of changes take records for the whole truth; without any, every row added or removed has changed."""
+    if not is_on(metadata.properties, FEED):
+        if change.feed:
+            raise InvalidInputError(
+                f"the change data feed of {base.store.url} is not turned on",
+                remedy="this is a defect of the caller; report it with the statement",
+                property=FEED,
+            )
+        return
+    copies = bool(change.metrics.get("copied"))
+    updates = change.operation in _ROW_CHANGES and bool(change.added) and bool(change.removed or change.masked)
+    if change.data_change and not change.feed and (copies or updates):
+        raise UnsupportedFeatureError(
+            f"{delta_operation(change)} cannot rewrite files of {base.store.url}",
+            cause=f"the table has {FEED}=true, and rows that are only copied would show as changes",
+            remedy="use merge-on-read (write.update.mode, write.delete.mode, write.merge.mode), "
+            f"or set {FEED}=false",
+            property=FEED,
+            feature="changeDataFeed",
         )
 
 
@@ -299,22 +316,27 @@ def _stored(draft: Draft, vectors: Sequence[BitMap64]) -> list[Descriptor]:
     return [described.get(at) or describe_inline(vector) for at, vector in enumerate(vectors)]
 
 
-def _new_adds(change: Change, metadata: Metadata) -> list[Add]:
+def _with_partition_values(
+    files: Sequence[NewFile], metadata: Metadata
+) -> Iterator[tuple[NewFile, dict[str, str | None]]]:
     names = partition_names(metadata)
     types = [_type_of(metadata, part.source) for part in metadata.partitioning]
+    for file in files:
+        yield file, {n: format_value(v, t) for n, v, t in zip(names, file.partition, types, strict=True)}
+
+
+def _new_adds(change: Change, metadata: Metadata) -> list[Add]:
     indexed = indexed_columns(metadata)
     return [
         Add(
             path=_encoded(file),
-            partition_values={
-                name: format_value(value, type) for name, value, type in zip(names, file.partition, types, strict=True)
-            },
+            partition_values=values,
             size=file.size,
             modified=file.modified,
             data_change=change.data_change,
             stats=stats_json(file.rows, file.stats, indexed),
         )
-        for file in change.added
+        for file, values in _with_partition_values(change.added, metadata)
     ]
 
 

@@ -263,3 +263,9 @@ def commits_after(store: Store, version: int) -> list[Entry]:
         if expected != found:
             raise _broken(store, listing, found, expected)
     return [listing.commits[v] for v in versions]
+
+
+def broken_after(store: Store, version: int) -> Exception:
+    """The error for a log in which the commit after `version` is missing and a later one is there."""
+    listing = list_log(store, version + 1)
+    return _broken(store, listing, max(listing.commits, default=version + 2), version + 1)

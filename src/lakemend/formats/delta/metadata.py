@@ -17,15 +17,18 @@ from lakemend.errors import InvalidInputError
 from lakemend.formats.delta import columns
 from lakemend.formats.delta.actions import MetaData
 from lakemend.formats.delta.features import needed_features
+from lakemend.formats.delta.feed_columns import check_feed_names
 from lakemend.formats.delta.file_stats import column_path, indexed_columns, split_columns
 from lakemend.formats.delta.mapping import FIELD_ID, ID, NESTED_IDS, PHYSICAL_NAME, mode_of, to_metadata
 from lakemend.formats.delta.properties import (
     CHECK_PREFIX,
     DEFAULT_TARGET_FILE_SIZE,
     FEATURE_PREFIX,
+    FEED,
     MAPPING_MODE,
     MAX_COLUMN_ID,
     checked,
+    is_on,
     parse_bytes,
 )
 from lakemend.formats.format import Metadata, Snapshot
@@ -58,6 +61,7 @@ def new_metadata(request: dict[str, Any], base: Snapshot | None) -> Metadata:
         properties[MAX_COLUMN_ID] = str(last)
     configuration = properties | {CHECK_PREFIX + name: sql for name, sql in checks.items()}
     check_stats_columns(schema, properties)
+    check_feed_names(schema, properties)
     needed_features(schema, configuration)
     return to_metadata(
         MetaData(
@@ -264,6 +268,7 @@ def write_settings(metadata: Metadata) -> dict[str, Any]:
         "stats_columns": [list(path) for path in indexed_columns(metadata)],
         "writer_options": {key: str(parse_bytes(value)) for key, value in options.items() if value},
         "isolation": _isolation(properties.get("delta.isolationLevel", "")),
+        "feed": is_on(properties, FEED),
         "modes": {verb: _mode(properties, verb) for verb in ("update", "delete", "merge")},
     }
 
@@ -275,6 +280,8 @@ def _mode(properties: Mapping[str, str], verb: str) -> str:
     return "copy-on-write" if vectors == "false" else chosen
 
 
+_ISOLATION = {"snapshotisolation": "snapshot", "writeserializable": "write-serializable"}
+
+
 def _isolation(level: str) -> str:
-    # WriteSerializable lets appends pass that Serializable stops: the stricter level keeps its promise too.
-    return "snapshot" if level.lower() == "snapshotisolation" else "serializable"
+    return _ISOLATION.get(level.lower(), "serializable")

@@ -112,25 +112,50 @@ def parse_column(values: pa.Array | pa.ChunkedArray, datatype: DataType, name: s
         return pa.nulls(len(text), target)
     # Partitions repeat: each distinct value is parsed once.
     encoded = text if pa.types.is_dictionary(text.type) else text.dictionary_encode()
-    distinct = [_parse(value, datatype, name) for value in encoded.dictionary.to_pylist()]
-    return pa.array(distinct, target).take(encoded.indices)
+    spelled = encoded.dictionary.cast(pa.string())
+    present = pc.if_else(pc.equal(spelled, ""), pa.scalar(None, pa.string()), spelled)
+    distinct = _parse_plain(present, datatype, target)
+    if distinct is None:
+        distinct = _parse_each(present.to_pylist(), datatype, target, name)
+    return distinct.take(encoded.indices)
 
 
-def _parse(text: str | None, datatype: DataType, name: str) -> Any:
-    if text is None or text == "":
+# Spellings that Arrow reads as `_parse_present` does. It would also take hexadecimal numbers, which are none here.
+_PLAIN = {
+    **dict.fromkeys(("byte", "short", "integer", "long"), "^-?[0-9]{1,18}$"),
+    "date": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+}
+
+
+def _parse_plain(values: pa.StringArray, datatype: DataType, target: pa.DataType) -> pa.Array | None:
+    """All values in one go; None if one of them is spelled unusually, or wrongly."""
+    if pa.types.is_string(target):
+        return values.cast(target)
+    pattern = _PLAIN.get(datatype) if isinstance(datatype, str) else None
+    if pattern is None or pc.any(pc.invert(pc.match_substring_regex(values, pattern))).as_py():
         return None
     try:
-        value = _parse_present(text, datatype)
-        pa.scalar(value, to_arrow(datatype))
-        return value
-    except (ValueError, InvalidOperation, OverflowError, pa.ArrowException) as error:
-        raise CorruptTableError(
-            f"the log holds the partition value {text!r} for column {name!r}, which is no {datatype}",
-            cause=str(error),
-            remedy="repair the partition values with the engine that wrote them",
-            column=name,
-            value=text,
-        ) from error
+        return values.cast(target)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _parse_each(values: Sequence[str | None], datatype: DataType, target: pa.DataType, name: str) -> pa.Array:
+    parsed = []
+    for text in values:
+        try:
+            value = None if text is None else _parse_present(text, datatype)
+            pa.scalar(value, target)
+        except (ValueError, InvalidOperation, OverflowError, pa.ArrowException) as error:
+            raise CorruptTableError(
+                f"the log holds the partition value {text!r} for column {name!r}, which is no {datatype}",
+                cause=str(error),
+                remedy="repair the partition values with the engine that wrote them",
+                column=name,
+                value=text,
+            ) from error
+        parsed.append(value)
+    return pa.array(parsed, target)
 
 
 def _parse_present(text: str, datatype: DataType) -> Any:

@@ -18,6 +18,7 @@ CHECK_PREFIX = "delta.constraints."
 FEATURE_PREFIX = "delta.feature."
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
 MAPPING_MODE = "delta.columnMapping.mode"
+FEED = "delta.enableChangeDataFeed"
 
 _MILLIS = {
     "millisecond": 1,
@@ -103,7 +104,7 @@ _KNOWN: dict[str, Callable[[str], None]] = {
     "delta.dataSkippingNumIndexedCols": _integer(-1),
     "delta.dataSkippingStatsColumns": _any,
     "delta.deletedFileRetentionDuration": _parsed(parse_interval),
-    "delta.enableChangeDataFeed": _boolean,
+    FEED: _boolean,
     "delta.enableDeletionVectors": _boolean,
     "delta.enableExpiredLogCleanup": _boolean,
     "delta.enableFullRetentionRollback": _boolean,

@@ -88,7 +88,7 @@ class Commits:
     transactions: dict[str, Txn] = field(default_factory=dict)
     domains: dict[str, DomainMetadata] = field(default_factory=dict)  # removed ones included
     info: dict[int, dict[str, Any]] = field(default_factory=dict)  # commitInfo by version
-    cdc: int = 0
+    cdc: list[dict[str, Any]] = field(default_factory=list)
     sidecars: list[dict[str, Any]] = field(default_factory=list)
     _adds: Lines = field(default_factory=Lines)
     _removes: Lines = field(default_factory=Lines)
@@ -147,7 +147,7 @@ class Commits:
             domain = DomainMetadata.from_json(body)
             self.domains[domain.domain] = domain
         elif kind == "cdc":
-            self.cdc += 1
+            self.cdc.append(body)
         elif kind == "sidecar":
             self.sidecars.append(body)
 

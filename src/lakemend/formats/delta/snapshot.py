@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -35,6 +35,7 @@ from lakemend.formats.delta.protocol import (
     unsupported_writer_features,
     writer_features,
 )
+from lakemend.formats.delta.recent import CommitFile
 from lakemend.formats.delta.replay import (
     Commits,
     add_schema,
@@ -209,6 +210,25 @@ class DeltaSnapshot:
         plain_path = decode_path(path)
         return normalise(plain_path) if _ABSOLUTE.match(path) else join(self.store.url, plain_path)
 
+    def spelled(self, paths: Iterable[str]) -> list[str]:
+        """Paths of another writer as this log spells them: writers differ in what they encode."""
+        asked = list(paths)
+        if not asked:
+            return []
+        known = one_chunk(self.raw.column("path"))
+        plain = [decode_path(path) for path in asked]
+        as_asked, as_plain = (pc.is_in(pa.array(p, pa.string()), value_set=known).to_pylist() for p in (asked, plain))
+        return [
+            a if here else p if there else self._encoded_paths.get(p, a)
+            for a, p, here, there in zip(asked, plain, as_asked, as_plain, strict=True)
+        ]
+
+    @cached_property
+    def _encoded_paths(self) -> dict[str, str]:
+        """Paths that are not plain, by their plain spelling."""
+        paths = self.raw.column("path")
+        return {decode_path(path): path for path in paths.filter(pc.match_substring(paths, "%")).to_pylist()}
+
     def require_writable(self) -> None:
         require_writable(self.protocol, self.meta.schema, self.store.url)
 
@@ -363,12 +383,15 @@ class _Older:
     domains: Mapping[str, DomainMetadata]
 
 
-def advance(base: DeltaSnapshot, logs: Sequence[tuple[int, str]], modified: int) -> DeltaSnapshot:
-    """The snapshot after more commits, (version, path) each, that follow `base` without a gap."""
-    commits = _read_commits(base.store, logs)
+def advance(base: DeltaSnapshot, files: Sequence[CommitFile]) -> DeltaSnapshot:
+    """The snapshot after more commits, which follow `base` without a gap."""
+    commits, modified = Commits(), base.modified
+    for file in files:
+        commits.read(file.version, file.entry.path, file.data)
+        modified = max(file.entry.modified, modified + 1)
     older = _Older(base.pieces, base.tombstones, base.transactions, base.domains)
     protocol, meta = commits.protocol or base.protocol, commits.metadata or base.meta
-    return _apply(base.store, logs[-1][0], modified, protocol, meta, older, commits)
+    return _apply(base.store, files[-1].version, modified, protocol, meta, older, commits)
 
 
 def _read_commits(store: Store, logs: Sequence[tuple[int, str]]) -> Commits:

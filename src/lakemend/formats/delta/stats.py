@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import orjson
@@ -216,16 +216,22 @@ def has_bounds(datatype: DataType) -> bool:
     return not datatype.startswith("string ")  # a collation orders strings in its own way
 
 
+# Arrow's parser gives a table; where it cannot read a line, each is an object of its own.
+_Parsed: TypeAlias = Any
+
+
 class JsonStats:
-    """Statistics as JSON strings, given or fetched from a checkpoint when first needed."""
+    """Statistics as JSON strings, given or fetched from a checkpoint when first needed.
+
+    Snapshots share it, and so do threads: what is kept is set in one step and read once.
+    """
 
     def __init__(self, strings: pa.ChunkedArray | Callable[[], pa.Array], length: int) -> None:
         self._given = strings
         self._length = length
         self._strings: pa.ChunkedArray | None = None
         self._rows: pa.Array | None = None
-        self._parsed: pa.Table | list[dict[str, Any] | None] | None = None
-        self._parsed_for: bytes = b""
+        self._parsed: tuple[bytes, _Parsed] | None = None  # the schema it was parsed for, serialized
 
     def __len__(self) -> int:
         return self._length
@@ -259,18 +265,17 @@ class JsonStats:
         return self._rows
 
     def tight(self) -> pa.Array:
-        if self._parsed is None:
-            self._parse({"type": "struct", "fields": []})
-        if isinstance(self._parsed, pa.Table):
-            return one_chunk(self._parsed.column("tightBounds"))
-        flags = [(row or {}).get("tightBounds") for row in self._parsed or ()]
+        known = self._parsed
+        parsed = known[1] if known is not None else self._parse({"type": "struct", "fields": []})
+        if isinstance(parsed, pa.Table):
+            return one_chunk(parsed.column("tightBounds"))
+        flags = [(row or {}).get("tightBounds") for row in parsed]
         return pa.array([f if isinstance(f, bool) else None for f in flags], pa.bool_())
 
     def leaf(self, physical: Struct, path: Path, datatype: DataType) -> RawStats | None:
-        self._parse(physical)
-        if isinstance(self._parsed, pa.Table):
-            return leaf_of(self._parsed, path, datatype)
-        rows = self._parsed or []
+        rows = self._parse(physical)
+        if isinstance(rows, pa.Table):
+            return leaf_of(rows, path, datatype)
         if not any(_at(row, "nullCount", path) is not None or _at(row, "minValues", path) is not None for row in rows):
             return None
         target = to_arrow(datatype)
@@ -281,16 +286,18 @@ class JsonStats:
             pa.array([_count(_at(r, "nullCount", path)) for r in rows], pa.int64()),
         )
 
-    def _parse(self, physical: Struct) -> None:
+    def _parse(self, physical: Struct) -> _Parsed:
         schema = parse_schema(physical)
         wanted = schema.serialize().to_pybytes()
-        if self._parsed is not None and self._parsed_for == wanted:
-            return
+        known = self._parsed
+        if known is not None and known[0] == wanted:
+            return known[1]
         strings = self._chunks()
-        self._parsed = parse_json(strings, schema)
-        if self._parsed is None:
-            self._parsed = [_loads(text) for text in strings.to_pylist()]
-        self._parsed_for = wanted
+        parsed = parse_json(strings, schema)
+        if parsed is None:
+            parsed = [_loads(text) for text in strings.to_pylist()]
+        self._parsed = (wanted, parsed)
+        return parsed
 
 
 def _loads(text: str | None) -> dict[str, Any] | None:

@@ -1,7 +1,8 @@
 """A Delta table at a location, and the Delta format.
 
 The brain opens tables with `DeltaFormat` and calls `DeltaTable`. The newest snapshot is kept and
-brought up to date by what was committed since: two look-ups if that is nothing.
+brought up to date by what was committed since: two look-ups if that is nothing. Versions that statements
+under way come back to are kept, or made from a kept one by the commits between (`recent.py`).
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from lakemend.formats.delta.log import (
     available,
     choose,
     commit_path,
-    commits_after,
     find_log,
     list_log,
     version_not_found,
 )
+from lakemend.formats.delta.recent import RecentCommits
 from lakemend.formats.delta.replay import corrupt
 from lakemend.formats.delta.snapshot import (
     DeltaSnapshot,
@@ -32,10 +33,15 @@ from lakemend.formats.delta.snapshot import (
     load,
     require_in_commit_timestamp,
 )
+from lakemend.formats.feed import Changes, Span
 from lakemend.formats.format import Change, Committed, Metadata, Snapshot
+from lakemend.formats.leftovers import Leftovers
 from lakemend.storage import Entry, Store
 
-_KEPT = 4
+# Older snapshots that statements under way may have been planned on: a few of any size, more if they are small.
+_KEPT, _KEPT_SMALL, _SMALL_FILES = 4, 32, 100_000
+# Further from a known version than this, a checkpoint is the shorter way.
+_ADVANCED = 32
 _HISTORY_BATCH = 64
 
 
@@ -48,28 +54,26 @@ class DeltaTable:
         self._latest: DeltaSnapshot | None = None
         self._latest_commit: Entry | None = None
         self._older: OrderedDict[int, DeltaSnapshot] = OrderedDict()
+        self._recent = RecentCommits(store)
 
     def latest(self) -> DeltaSnapshot:
         with self._lock:
-            known, commit = self._latest, self._latest_commit
-            if known is not None and commit is not None and self.store.head(commit.path) == commit:
+            known = self._latest
+            if known is not None and self._is_the_same_log():
                 return self._updated(known)
             # Nothing is known, or the log is not the one it was: the table was replaced in its place.
             self._older.clear()
+            self._recent.forget()
             return self._remember(self._load(None))
 
     def _updated(self, known: DeltaSnapshot) -> DeltaSnapshot:
         if self.store.head(commit_path(known.version + 1)) is None:
             return known
-        new = commits_after(self.store, known.version)
+        new = self._recent.after(known.version)
         if not new:
             return known
-        modified = known.modified
-        for entry in new:
-            modified = max(entry.modified, modified + 1)
-        logs = [(known.version + 1 + i, entry.path) for i, entry in enumerate(new)]
         self._keep(known)
-        return self._remember(advance(known, logs, modified), new[-1])
+        return self._remember(advance(known, new), new[-1].entry)
 
     def _remember(self, snapshot: DeltaSnapshot, commit: Entry | None = None) -> DeltaSnapshot:
         self._latest = snapshot
@@ -78,8 +82,11 @@ class DeltaTable:
 
     def _keep(self, snapshot: DeltaSnapshot) -> None:
         self._older[snapshot.version] = snapshot
-        while len(self._older) > _KEPT:
-            self._older.popitem(last=False)
+        self._older.move_to_end(snapshot.version)
+        files = sum(kept.raw.num_rows for kept in self._older.values())
+        while len(self._older) > (_KEPT_SMALL if files <= _SMALL_FILES else _KEPT):
+            _, dropped = self._older.popitem(last=False)
+            files -= dropped.raw.num_rows
 
     def _load(self, version: int | None) -> DeltaSnapshot:
         listing = find_log(self.store, version)
@@ -96,9 +103,28 @@ class DeltaTable:
         with self._lock:
             if self._latest is not None and self._latest.version == version:
                 return self._latest
-            if version not in self._older:
-                self._keep(self._load(version))
-            return self._older[version]
+            found = self._older.get(version) or self._advanced(version) or self._load(version)
+            self._keep(found)
+            return found
+
+    def _advanced(self, version: int) -> DeltaSnapshot | None:
+        """The version from the nearest known one before it, if that is the shorter way."""
+        known = [s for s in (*self._older.values(), self._latest) if s is not None and s.version < version]
+        nearest = max(known, key=lambda s: s.version, default=None)
+        if nearest is None or version - nearest.version > _ADVANCED or not self._is_the_same_log():
+            return None
+        files = self._recent.after(nearest.version, version)
+        if not files or files[-1].version != version:
+            return None
+        found = advance(nearest, files)
+        if nearest is self._latest:
+            self._keep(nearest)
+            self._remember(found, files[-1].entry)
+        return found
+
+    def _is_the_same_log(self) -> bool:
+        commit = self._latest_commit
+        return commit is not None and self.store.head(commit.path) == commit
 
     def at_timestamp(self, millis: int) -> DeltaSnapshot:
         latest = self.latest()
@@ -147,19 +173,34 @@ class DeltaTable:
 
     def changes_since(self, version: int) -> list[Committed]:
         base = self.at_version(version)
-        entries = commits_after(self.store, version)
-        datas = self._get([entry.path for entry in entries])
         changes: list[Committed] = []
         modified = base.modified
-        for number, (entry, data) in enumerate(zip(entries, datas, strict=True), version + 1):
-            modified = max(entry.modified, modified + 1)
-            changes.append(read_change(base, number, entry.path, data, modified))
+        for file in self._recent.after(version):
+            modified = max(file.entry.modified, modified + 1)
+            changes.append(read_change(base, file, modified))
         return changes
+
+    def row_changes(self, span: Span) -> Changes:
+        """See `feed.KeepsChanges`."""
+        from lakemend.formats.delta.feed import row_changes
+
+        return row_changes(self, span)
+
+    def leftovers(self, older_than: int | None, now: int) -> Leftovers:
+        """See `leftovers.KnowsLeftovers`."""
+        from lakemend.formats.delta.leftovers import find
+
+        return find(self, older_than, now)
 
     def try_commit(self, base: Snapshot | None, change: Change) -> int:
         from lakemend.formats.delta.commit import try_commit
 
         return try_commit(self, base, change)
+
+    def settle(self, version: int) -> None:
+        from lakemend.formats.delta.commit import settle
+
+        settle(self, version)
 
     def landed(self, token: str, since: int | None) -> bool | None:
         from lakemend.formats.delta.commit import landed

@@ -1,0 +1,34 @@
+"""Lakemend as one of the engines, in this process."""
+
+from __future__ import annotations
+
+from benchmarks.data import scratch, spark
+from benchmarks.peers.engine import BOTH, Base, Mode, link_tree
+from benchmarks.peers.statements import Statement
+from benchmarks.ratio import seconds
+from lakemend import __version__
+
+_VERBS = ("update", "delete", "merge")
+
+
+class Ours:
+    name = "lakemend"
+    modes = BOTH
+    version = __version__
+
+    def __init__(self) -> None:
+        self._copies = 0
+
+    def fresh(self, base: Base, mode: Mode) -> str:
+        self._copies += 1
+        name = f"copy_{self._copies}"
+        link_tree(base.directory, scratch() / "warehouse" / "bench" / name)
+        table = f"lake.bench.{name}"
+        if mode == "copy-on-write":
+            modes = ", ".join(f"'write.{verb}.mode' = '{mode}'" for verb in _VERBS)
+            spark().sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({modes})")
+        spark().sql(f"SELECT count(*) FROM {table}").collect()
+        return table
+
+    def run(self, table: str, statement: Statement) -> float:
+        return seconds(lambda: spark().sql(statement.sql(table)))

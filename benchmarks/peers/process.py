@@ -1,0 +1,96 @@
+"""The other end of `server`: a peer on Spark as a subprocess of this one."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.data import SETTINGS, scratch
+from benchmarks.peers.install import PeerMissing, python_with
+from lakemend import java
+
+_REPOSITORY = Path(__file__).resolve().parents[2]
+# What our own session sets by itself.
+_LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+class Process:
+    """A Spark session of a peer: the same cores, memory and settings as ours, and its own jars from Maven."""
+
+    def __init__(self, name: str, pyspark: str, package: str, settings: Mapping[str, str]) -> None:
+        self.name = name
+        python = python_with(pyspark)
+        directory = scratch() / name
+        directory.mkdir()
+        self._log = directory / "log"
+        with java.chosen_for_spark(), self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                [str(python), "-m", "benchmarks.peers.server"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=directory,
+                env={**_clean_environment(), "PYTHONPATH": str(_REPOSITORY)},
+            )
+        atexit.register(self.stop)
+        conf = {**SETTINGS, **_LOCAL, "spark.jars.packages": package, **settings}
+        try:
+            self.version = str(self._ask(conf)["version"])
+        except RuntimeError as error:
+            raise PeerMissing(f"{package} on {pyspark} did not start: {error}") from error
+
+    def sql(self, text: str) -> float:
+        """The statement's seconds."""
+        return float(self._ask({"sql": text})["seconds"])
+
+    def rows(self, query: str) -> list[list[Any]]:
+        return list(self._ask({"sql": query, "collect": True})["rows"])
+
+    def storm(self, **arguments: Any) -> dict[str, Any]:
+        return self._ask({"storm": arguments})
+
+    def stop(self) -> None:
+        if self._process.poll() is None and self._process.stdin is not None:
+            self._process.stdin.close()
+            try:
+                self._process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+
+    def _ask(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(command) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            raise RuntimeError(f"{self.name} ended: {self._last_words()}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise RuntimeError(f"{self.name}: {answer['error'][:2000]}")
+        return answer
+
+    def _last_words(self) -> str:
+        text = self._log.read_text(errors="replace").strip().splitlines()
+        telling = [line for line in text if "Exception" in line or "not found" in line]
+        return (telling or text or ["no message"])[-1].strip()[:500]
+
+
+def _clean_environment() -> dict[str, str]:
+    """Ours, without what would lead the peer to our Spark."""
+    ours = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_GATEWAY_PORT",
+            "PYSPARK_GATEWAY_SECRET", "PYSPARK_SUBMIT_ARGS", "VIRTUAL_ENV")  # fmt: skip
+    return {key: value for key, value in os.environ.items() if key not in ours}

@@ -1,0 +1,145 @@
+package org.apache.spark.sql.lakemend
+
+import java.util.{HashMap => JHashMap}
+
+import lakemend.catalog.{LakeTable, Reads}
+import lakemend.rows._
+import lakemend.write.{Clustering, RowOrder}
+import org.apache.spark.sql.catalyst.analysis.RewriteRowLevelCommand
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.{LeftAnti, LeftSemi}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.util.RowDeltaUtils._
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.connector.write.{RowLevelOperationInfoImpl, RowLevelOperationTable}
+import org.apache.spark.sql.connector.write.RowLevelOperation.Command
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DistributionAndOrderingUtils}
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** The plans of replacements: one write, one commit, whatever the rows that go. */
+case class ReplacePlans(spark: SparkSession) extends RewriteRowLevelCommand {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan
+
+  /** The rows, each looked at on its way; what was seen is asked for by the commit. */
+  def watched(rows: LogicalPlan, predicate: ReplacePredicate, check: Boolean): (LogicalPlan, Option[Watch]) =
+    if (!check || predicate.simple == Literal.TrueLiteral) (rows, None)
+    else {
+      val complaints = Complaints.register(spark, "rows outside of the predicate")
+      val named = predicate.columns.toSet
+      val (first, others) = rows.output.zip(predicate.relation.output)
+        .collect { case (row, column) if isPlain(column.dataType) => (row, column.name) }.partition(c => named(c._2))
+      val shown = (first ++ others).take(ReplacePlans.ShownColumns).flatMap { case (row, name) => Seq(Literal(name), row) }
+      val sample = StructsToJson(Map("ignoreNullFields" -> "false"), CreateNamedStruct(shown),
+        Some(spark.sessionState.conf.sessionLocalTimeZone))
+      (Filter(Witness(predicate.brokenBy(rows.output), sample, complaints), rows),
+        Some(new Watch(predicate.meta, predicate.sql, complaints)))
+    }
+
+  /** Whole files go: a plain write of the rows that come. */
+  def byFiles(o: OverwriteByExpression, relation: DataSourceV2Relation, table: LakeTable, rows: LogicalPlan,
+      replacement: Replacement): LogicalPlan =
+    o.copy(table = relation.copy(table = new ReplacedTable(table, replacement)), deleteExpr = Literal.TrueLiteral, query = rows)
+
+  /** Rows of some files go. */
+  def byPredicate(o: OverwriteByExpression, relation: DataSourceV2Relation, table: LakeTable, rows: LogicalPlan,
+      condition: Expression, replacement: Replacement): LogicalPlan =
+    rowLevel(o, relation, new ReplacedTable(table, replacement), rows, new Target {
+      override def going(read: LogicalPlan): LogicalPlan = Filter(condition, read)
+      override def staying(read: LogicalPlan): LogicalPlan = Filter(Not(EqualNullSafe(condition, Literal.TrueLiteral)), read)
+      override def pushed: Expression = condition
+      override def ofFiles: Expression = condition
+    })
+
+  /** Rows go that match one of those that come. */
+  def byRows(o: OverwriteByExpression, relation: DataSourceV2Relation, table: LakeTable, rows: LogicalPlan, by: ByRows): LogicalPlan = {
+    // Under ids of their own: the rows stand in the plan twice.
+    val keys = Project(rows.output.map(a => Alias(a, a.name)()), rows)
+    val condition = by.condition(spark, relation, keys, table.meta)
+    val replacement = new Replacement(by.operation, by.text, None, ReplacedFiles.Scanned, Nil)
+    rowLevel(o, relation, new ReplacedTable(table, replacement), rows, new Target {
+      override def going(read: LogicalPlan): LogicalPlan = Join(read, keys, LeftSemi, Some(condition), JoinHint.NONE)
+      override def staying(read: LogicalPlan): LogicalPlan = Join(read, keys, LeftAnti, Some(condition), JoinHint.NONE)
+      override def pushed: Expression = condition
+      override def ofFiles: Expression = {
+        val outer = condition.transform { case a: Attribute if relation.outputSet.contains(a) => OuterReference(a) }
+        Exists(Filter(outer, keys), condition.references.filter(relation.outputSet.contains).toSeq)
+      }
+    })
+  }
+
+  private trait Target {
+    def going(read: LogicalPlan): LogicalPlan
+    def staying(read: LogicalPlan): LogicalPlan
+    /** What prunes files and partitions while the scan is planned. */
+    def pushed: Expression
+    /** Of a row: whether its file must be written again. */
+    def ofFiles: Expression
+  }
+
+  private def rowLevel(o: OverwriteByExpression, relation: DataSourceV2Relation, table: ReplacedTable, rows: LogicalPlan,
+      target: Target): LogicalPlan = {
+    val options = merged(o.writeOptions, relation.options)
+    // The mode of DELETE decides; a MERGE is what Spark takes this for, which may delete and insert.
+    val masks = RowOperation.of(table.meta, RowLevelOperationInfoImpl(Command.DELETE, options), new Reads, _ => ()).isInstanceOf[MaskRows]
+    val info = RowLevelOperationInfoImpl(Command.MERGE, options)
+    val original = relation.copy(table = table, options = options)
+    if (masks) writeDelta(original, RowLevelOperationTable(table, table.masking(info)), arriving(rows, original, table, sorted = true), target)
+    else replaceData(original, RowLevelOperationTable(table, table.rewriting(info)), arriving(rows, original, table, sorted = false), target)
+  }
+
+  private def writeDelta(relation: DataSourceV2Relation, table: RowLevelOperationTable, rows: LogicalPlan, target: Target): LogicalPlan = {
+    val operation = table.operation.asInstanceOf[MaskRows]
+    val place = resolveRowIdAttrs(relation, operation)
+    val metadata = resolveRequiredMetadataAttrs(relation, operation)
+    val extra = dedupAttrs(place ++ metadata)
+    val going = Project(operationColumn(DELETE_OPERATION) +: (nothing(relation.output) ++ same(extra)),
+      target.going(buildRelationWithAttrs(relation, table, metadata, place)))
+    val query = Union(going, coming(rows, relation, extra))
+    val projections = buildWriteDeltaProjections(query, relation.output, place, metadata)
+    WriteDelta(relation.copy(table = table), target.pushed, query, relation, projections)
+  }
+
+  private def replaceData(relation: DataSourceV2Relation, table: RowLevelOperationTable, rows: LogicalPlan, target: Target): LogicalPlan = {
+    val metadata = resolveRequiredMetadataAttrs(relation, table.operation)
+    val staying = Project(operationColumn(COPY_OPERATION) +: (same(relation.output) ++ same(metadata)),
+      target.staying(buildRelationWithAttrs(relation, table, metadata)))
+    val query = Union(staying, coming(rows, relation, metadata))
+    val projections = buildReplaceDataProjections(query, relation.output, metadata)
+    val files = if (groupFilterEnabled) Some(target.ofFiles) else None
+    ReplaceData(relation.copy(table = table), target.pushed, query, relation, projections, files)
+  }
+
+  private def coming(rows: LogicalPlan, relation: DataSourceV2Relation, extra: Seq[Attribute]): LogicalPlan = {
+    val columns = rows.output.zip(relation.output).map { case (row, column) => Alias(row, column.name)() }
+    Project(operationColumn(INSERT_OPERATION) +: (columns ++ nothing(extra)), rows)
+  }
+
+  private def operationColumn(code: Int): NamedExpression = Alias(Literal(code), OPERATION_COLUMN)()
+
+  private def same(columns: Seq[Attribute]): Seq[NamedExpression] = columns.map(a => Alias(a, a.name)())
+
+  private def nothing(columns: Seq[Attribute]): Seq[NamedExpression] = columns.map(a => Alias(Literal(null, a.dataType), a.name)())
+
+  /** Rows come clustered by partition, as in any other write; rows that go or stay are left where they lie. */
+  private def arriving(rows: LogicalPlan, relation: DataSourceV2Relation, table: LakeTable, sorted: Boolean): LogicalPlan = {
+    val named = Project(rows.output.zip(relation.output).map { case (row, column) => Alias(row, column.name)() }, rows)
+    val clustering = new Clustering(table.meta, key => Option(relation.options.get(key)).orElse(table.meta.properties.get(key)))
+    DistributionAndOrderingUtils.prepareQuery(new RowOrder(clustering, sorted), named, relation.funCatalog)
+  }
+
+  private def merged(options: Map[String, String], more: CaseInsensitiveStringMap): CaseInsensitiveStringMap = {
+    val all = new JHashMap[String, String](more.asCaseSensitiveMap)
+    options.foreach { case (key, value) => all.put(key, value) }
+    new CaseInsensitiveStringMap(all)
+  }
+
+  private def isPlain(dataType: DataType): Boolean = dataType match {
+    case _: NumericType | _: StringType | BooleanType | DateType | TimestampType | TimestampNTZType | BinaryType => true
+    case _ => false
+  }
+}
+
+object ReplacePlans {
+  val ShownColumns = 20
+}

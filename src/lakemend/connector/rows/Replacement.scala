@@ -1,0 +1,147 @@
+package lakemend.rows
+
+import com.fasterxml.jackson.databind.node.ObjectNode
+import lakemend.{Bridge, LakemendException}
+import lakemend.catalog.{LakeTable, Reads, TableMeta}
+import lakemend.read.{LakeScan, LakeScanBuilder}
+import lakemend.write._
+import org.apache.spark.sql.connector.read.{Scan, ScanBuilder}
+import org.apache.spark.sql.connector.write._
+import org.apache.spark.sql.lakemend.Complaints
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/**
+ * One replaceWhere, replaceUsing or replaceOn: which rows of the table go for those that come. The rule `ReplaceRows`
+ * makes it while the statement is analysed; the write's commit says it to the brain.
+ *
+ * @param operation  its name on the wire
+ * @param text       what is replaced, for history
+ * @param predicate  what is replaced, as far as the brain can know it; None: known only when the rows have been read
+ * @param files      how the files to take away are found
+ * @param watches    which incoming rows may not come
+ * @param checked    whether every row that comes is then known to satisfy the predicate
+ */
+class Replacement(
+    val operation: String,
+    val text: String,
+    val predicate: Option[ObjectNode],
+    val files: ReplacedFiles,
+    watches: Seq[Watch],
+    checked: Boolean = false) {
+
+  /** Turns a plain commit request into this one; throws if rows came that must not. */
+  def describe(request: ObjectNode): ObjectNode = {
+    watches.foreach(_.check())
+    request.put("operation", operation).put("command", "WRITE").put("text", text).put("checked", checked)
+    val predicates = request.putArray("predicates")
+    predicate.foreach(predicates.add)
+    // The table adds what the statement's query has read of it; what is replaced stands in `predicates`.
+    if (predicate.isDefined) request.putNull("read_predicates")
+    files match {
+      case ReplacedFiles.Inside => request.put("inside", "all")
+      case ReplacedFiles.InsideAndScanned => request.put("inside", "some")
+      case ReplacedFiles.Named(paths) =>
+        val removed = request.putArray("removed")
+        paths.foreach(removed.add)
+      case ReplacedFiles.Scanned =>
+    }
+    request
+  }
+
+  /** Files whose every row goes are not read: the brain knows them. */
+  def unread: Option[ObjectNode] = if (files == ReplacedFiles.InsideAndScanned) predicate else None
+}
+
+/** How the files that go are found. */
+sealed trait ReplacedFiles
+
+object ReplacedFiles {
+  /** The predicate holds for all rows or for none of every file. */
+  case object Inside extends ReplacedFiles
+  /** The predicate decides for some files; the others are read. */
+  case object InsideAndScanned extends ReplacedFiles
+  /** Files that hold rows to replace are read. */
+  case object Scanned extends ReplacedFiles
+  /** Spark has evaluated the predicate on each file's partition values. */
+  case class Named(paths: Seq[String]) extends ReplacedFiles
+}
+
+/** Looks at the rows that are to replace those of a predicate, and do not satisfy it themselves. */
+class Watch(meta: TableMeta, predicate: String, complaints: Complaints) {
+  def check(): Unit = if (complaints.count > 0) throw Watch.error(meta.name, predicate, complaints.count, complaints.sample)
+}
+
+object Watch {
+  def error(table: String, predicate: String, count: Long, sample: Seq[String]): LakemendException = {
+    val rows = if (count == 1) "one incoming row does" else s"$count incoming rows do"
+    val node = Bridge.request().put("class", "RowsOutsidePredicateError").put("condition", "LAKEMEND_ROWS_OUTSIDE_PREDICATE")
+      .put("problem", s"$rows not satisfy $predicate, for example ${sample.head}")
+      .put("cause", s"they would lie outside of what is replaced in $table, and be there twice after the next such write")
+      .put("remedy", "filter the rows, or widen the predicate; the option replaceWhere.constraintCheck=false (check=False) " +
+        "lets them in. Nothing was changed")
+    val values = node.putObject("values").put("count", count).put("predicate", predicate)
+    val shown = values.putArray("sample")
+    sample.foreach(text => shown.add(Bridge.mapper.readTree(text)))
+    LakemendException.of(node)
+  }
+}
+
+/** The table as a replacement sees it: its scan leaves out files that go unread, and its write is the replacement. */
+class ReplacedTable(of: LakeTable, replacement: Replacement) extends LakeTable(of.meta, of.reads) {
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
+    new LakeScanBuilder(meta, options, reads = new Reads, without = replacement.unread)
+
+  /** Spark asks for every row to be overwritten; what that means here is the replacement's alone. */
+  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = new WriteBuilder with SupportsTruncate {
+    override def truncate(): WriteBuilder = this
+    override def build(): Write = new LakeWrite(new WriteJob(meta, info, send), WriteMode.Replace(replacement))
+  }
+
+  def masking(info: RowLevelOperationInfo): MaskRows = new ReplaceByMasks(this, info, replacement)
+
+  def rewriting(info: RowLevelOperationInfo): RewriteFiles = new ReplaceByRewriting(this, info, replacement)
+
+  def deliver(commit: ObjectNode): Unit = send(commit)
+}
+
+/** Merge-on-read: rows that go are masked, rows that come are written. */
+class ReplaceByMasks(table: ReplacedTable, info: RowLevelOperationInfo, replacement: Replacement)
+    extends MaskRows(table.meta, info, new Reads, table.deliver) {
+  private val scans = new ReplaceScans(table, replacement)
+
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = scans.builder(options, wholeFiles = false)
+  override def scan: Option[LakeScan] = scans.made
+
+  override protected def job(info: LogicalWriteInfo): WriteJob = new WriteJob(table.meta, info, table.deliver) {
+    override def commit(request: ObjectNode): Unit = super.commit(replacement.describe(request))
+  }
+}
+
+/** Copy-on-write: files that hold rows that go are written again without them, beside the rows that come. */
+class ReplaceByRewriting(table: ReplacedTable, info: RowLevelOperationInfo, replacement: Replacement)
+    extends RewriteFiles(table.meta, info, new Reads, table.deliver) {
+  private val scans = new ReplaceScans(table, replacement)
+
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = scans.builder(options, wholeFiles = true)
+  override def scan: Option[LakeScan] = scans.made
+
+  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = new WriteBuilder {
+    override def build(): Write =
+      new ReplaceWrite(new WriteJob(table.meta, info, table.deliver), replacement, ReplaceByRewriting.this)
+  }
+}
+
+/** The scan that Spark makes of the files to be looked at. For replaceWhere, what it reads is told by the predicate. */
+class ReplaceScans(table: ReplacedTable, replacement: Replacement) {
+  @volatile var made: Option[LakeScan] = None
+
+  def builder(options: CaseInsensitiveStringMap, wholeFiles: Boolean): ScanBuilder = {
+    val reads = if (replacement.predicate.isDefined) new Reads else table.reads
+    new LakeScanBuilder(table.meta, options, wholeFiles, reads, replacement.unread) {
+      override def build(): Scan = super.build() match {
+        case scan: LakeScan => made = Some(scan); scan
+        case other => other
+      }
+    }
+  }
+}

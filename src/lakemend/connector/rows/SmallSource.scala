@@ -1,0 +1,85 @@
+package org.apache.spark.sql.lakemend
+
+import lakemend.catalog.LakeTable
+import org.apache.spark.network.util.JavaUtils
+import org.apache.spark.{Dependency, OneToOneDependency, Partition, SparkContext, TaskContext}
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Expression, PythonUDF, ScalaUDF, SubqueryExpression}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.LogicalRDD
+import org.apache.spark.sql.execution.columnar.InMemoryRelation
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.storage.StorageLevel
+
+/**
+ * A MERGE's source that is small enough to be sent to every executor, as a plan that may be evaluated several times.
+ * One whose second evaluation could differ or cost much is kept in memory until the statement ends.
+ */
+object SmallSource {
+  private val Threshold = "spark.lakemend.merge.broadcastThreshold"
+  private val Default = "32m"
+
+  def of(spark: SparkSession, source: LogicalPlan, onEnd: (() => Unit) => Unit): Option[LogicalPlan] = {
+    val limit = JavaUtils.byteStringAsBytes(SQLConf.get.getConfString(Threshold, Default))
+    if (source.stats.sizeInBytes > limit) None
+    else if (isCheap(source)) Some(source)
+    else Some(kept(spark, source, onEnd))
+  }
+
+  private def kept(spark: SparkSession, source: LogicalPlan, onEnd: (() => Unit) => Unit): LogicalPlan = {
+    val session = spark.asInstanceOf[ClassicSession]
+    val rows = new KeptRows(spark.sparkContext, () => Dataset.ofRows(session, source).queryExecution.toRdd.map(_.copy()))
+    onEnd(() => rows.release())
+    LogicalRDD(source.output, rows)(session, Some(source.stats), None)
+  }
+
+  /** Reading it again gives the same rows, and takes no longer than the first time. */
+  private def isCheap(plan: LogicalPlan): Boolean = plan.expressions.forall(isCheap) && plan.children.forall(isCheap) &&
+    (plan match {
+      case _: Project | _: Filter | _: SubqueryAlias => true
+      case _: LocalRelation | _: OneRowRelation | _: Range | _: InMemoryRelation => true
+      case r: DataSourceV2Relation => r.table.isInstanceOf[LakeTable]
+      case r: LogicalRelation => r.relation match {
+        case files: HadoopFsRelation => files.fileFormat match {
+          case _: ParquetFileFormat | _: OrcFileFormat => true
+          case _ => false
+        }
+        case _ => false
+      }
+      case _ => false
+    })
+
+  private def isCheap(e: Expression): Boolean = e.deterministic && !e.exists {
+    case _: PythonUDF | _: ScalaUDF | _: SubqueryExpression => true
+    case _ => false
+  }
+}
+
+/** Rows that are computed when they are first asked for, and then kept. An EXPLAIN computes nothing. */
+class KeptRows(context: SparkContext, @transient source: () => RDD[InternalRow]) extends RDD[InternalRow](context, Nil) {
+  @transient @volatile private var computed: Option[RDD[InternalRow]] = None
+
+  private def kept: RDD[InternalRow] = synchronized {
+    computed.getOrElse {
+      val rows = source().persist(StorageLevel.MEMORY_AND_DISK)
+      computed = Some(rows)
+      rows
+    }
+  }
+
+  def release(): Unit = synchronized(computed.foreach(_.unpersist(blocking = false)))
+
+  override protected def getPartitions: Array[Partition] = kept.partitions
+
+  override protected def getDependencies: Seq[Dependency[_]] = Seq(new OneToOneDependency(kept))
+
+  override def compute(split: Partition, task: TaskContext): Iterator[InternalRow] =
+    firstParent[InternalRow].iterator(split, task)
+}

@@ -1,0 +1,203 @@
+"""replaceWhere, replaceUsing and replaceOn from Python: incoming rows take the place of the rows that are named.
+
+`Table` calls this. Each is one Spark statement (`connector/rows/ReplaceStatements.scala`), planned by the same rule
+as `INSERT INTO … REPLACE WHERE`, and one commit or none; one that loses against a concurrent writer is run
+again. A dry run is analysed like the real one, then reads and counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakemend.errors import InvalidInputError, ReplaceWhereError, RowsOutsidePredicateError
+from lakemend.report import Report
+from lakemend.statements import run_with_retries
+
+if TYPE_CHECKING:
+    from lakemend.table import Table
+
+Condition: TypeAlias = str | Column
+
+_SAMPLE = 5
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a replacement is to be done; `options` are Spark's write options."""
+
+    check: bool = True
+    partitions_only: bool = False
+    schema_evolution: bool = False
+    dry_run: bool = False
+    retries: int | None = None
+    options: Mapping[str, str] | None = None
+
+    @property
+    def written(self) -> dict[str, str]:
+        """The options of the write."""
+        own = {
+            "replaceWhere.constraintCheck": "" if self.check else "false",
+            "replaceWhere.partitionsOnly": "true" if self.partitions_only else "",
+        }
+        given = {key: str(value) for key, value in (self.options or {}).items()}
+        return {**given, **{key: value for key, value in own.items() if value}}
+
+
+def replace_where(table: Table, rows: Any, where: Condition | None, settings: Settings) -> Report:
+    """Rows replace those that `where` names; or each of several frames, given as pairs, those of its own condition."""
+    pairs = _pairs(table, rows, where)
+    frames = [frame._jdf for frame, _ in pairs]
+    conditions = [condition if isinstance(condition, str) else condition._jc for _, condition in pairs]
+
+    def run(spark: SparkSession, execute: bool = True) -> None:
+        _statements(spark).where(
+            spark._jsparkSession, table.parts, frames, conditions, settings.written, settings.schema_evolution, execute
+        )
+
+    if not settings.dry_run:
+        return run_with_retries(table, "replace_where", run, settings.retries)
+    run(table.spark, False)
+    if settings.check:
+        for frame, condition in pairs:
+            _require_inside(table, _fitted(table, frame), condition)
+    named = reduce(lambda a, b: a | b, (_column(condition) for _, condition in pairs))
+    gone = table.to_df().where(named)
+    return _planned(table, "replace_where", gone, sum(frame.count() for frame, _ in pairs))
+
+
+def replace_using(table: Table, rows: Any, key_columns: Sequence[str], settings: Settings) -> Report:
+    """Rows replace those that equal one of them in the key columns; NULL equals nothing."""
+    keys = [key_columns] if isinstance(key_columns, str) else list(key_columns)
+    if not keys:
+        raise InvalidInputError("replace_using names no key column", remedy='pass key_columns=["id"]')
+    if len({key.lower() for key in keys}) < len(keys):
+        raise InvalidInputError(f"a key column is named twice: {', '.join(keys)}", remedy="name each once")
+
+    def statement(spark: SparkSession, frame: DataFrame, execute: bool) -> None:
+        _statements(spark).using(
+            spark._jsparkSession,
+            table.parts,
+            frame._jdf,
+            keys,
+            settings.written,
+            settings.schema_evolution,
+            execute,
+        )
+
+    def matching(target: DataFrame, incoming: DataFrame) -> Column:
+        return reduce(lambda a, b: a & b, (target[_quoted(key)] == incoming[_quoted(key)] for key in keys))
+
+    return _by_rows(table, "replace_using", rows, statement, matching, settings)
+
+
+def replace_on(table: Table, rows: Any, condition: Condition, settings: Settings) -> Report:
+    """Rows replace those for which the condition holds with one of them; `t` is the table, `s` the rows."""
+    asked = condition if isinstance(condition, str) else condition._jc
+
+    def statement(spark: SparkSession, frame: DataFrame, execute: bool) -> None:
+        _statements(spark).on(
+            spark._jsparkSession,
+            table.parts,
+            frame._jdf,
+            asked,
+            settings.written,
+            settings.schema_evolution,
+            execute,
+        )
+
+    return _by_rows(table, "replace_on", rows, statement, lambda _, __: _column(condition), settings)
+
+
+def _by_rows(
+    table: Table,
+    operation: str,
+    rows: Any,
+    statement: Callable[[SparkSession, DataFrame, bool], None],
+    matching: Callable[[DataFrame, DataFrame], Column],
+    settings: Settings,
+) -> Report:
+    if settings.partitions_only or not settings.check:
+        raise ReplaceWhereError(
+            f"{operation} has no predicate to check or to restrict to partitions",
+            remedy="leave check and partitions_only out, or use replace_where",
+        )
+    frame = table._frame(rows)
+    if not _statements(table.spark).isStable(frame._jdf):
+        # The rows are read twice, for what goes and for what comes: both times they must be the same.
+        frame = frame.localCheckpoint()
+    if not settings.dry_run:
+        return run_with_retries(table, operation, lambda spark: statement(spark, frame, True), settings.retries)
+    statement(table.spark, frame, False)
+    target, incoming = table.to_df().alias("t"), _fitted(table, frame).alias("s")
+    gone = target.select("t.*", "_file").join(incoming, matching(target, incoming), "left_semi")
+    return _planned(table, operation, gone, frame.count())
+
+
+def _pairs(table: Table, rows: Any, where: Condition | None) -> list[tuple[DataFrame, Condition]]:
+    if where is not None:
+        return [(table._frame(rows), where)]
+    if not isinstance(rows, list | tuple) or not rows or not all(isinstance(p, tuple) and len(p) == 2 for p in rows):
+        raise InvalidInputError(
+            "replace_where does not say what is replaced",
+            remedy="pass a condition, or a list of (rows, condition) pairs",
+        )
+    return [(table._frame(frame), condition) for frame, condition in rows]
+
+
+# ---- dry run
+
+
+def _planned(table: Table, operation: str, gone: DataFrame, inserted: int) -> Report:
+    counted = gone.groupBy("_file").agg(F.count(F.lit(1)).alias("n")).collect()
+    files = {row["_file"]: row["n"] for row in counted}
+    rows = sum(files.values())
+    every = table.files().num_rows
+    report = Report(operation, table.name, dry_run=True, inserted=inserted, deleted=rows)
+    plan = {"version": table.version, "rows": rows, "files": files, "inserted": inserted}
+    return replace(report, files_scanned=len(files), files_skipped=every - len(files), plan=plan)
+
+
+def _require_inside(table: Table, frame: DataFrame, condition: Condition) -> None:
+    outside = frame.where(~F.coalesce(_column(condition), F.lit(False)))
+    count = outside.count()
+    if count:
+        shown = condition if isinstance(condition, str) else str(condition)
+        sample = [row.asDict(recursive=True) for row in outside.limit(_SAMPLE).collect()]
+        raise RowsOutsidePredicateError(
+            f"{count} incoming rows do not satisfy {shown}, for example {sample[0]}",
+            cause=f"they would lie outside of what is replaced in {table.name}",
+            remedy="filter the rows, or widen the predicate; check=False lets them in. Nothing was changed",
+            count=count,
+            sample=sample,
+            predicate=shown,
+        )
+
+
+def _fitted(table: Table, frame: DataFrame) -> DataFrame:
+    """The frame's columns in the table's types, as far as the table has them."""
+    known = {field.name.lower(): field for field in table.schema.fields}
+    return frame.select(
+        *[
+            F.col(_quoted(name)).cast(known[name.lower()].dataType).alias(known[name.lower()].name)
+            for name in frame.columns
+            if name.lower() in known
+        ]
+    )
+
+
+def _statements(spark: SparkSession) -> Any:
+    return spark._jvm.org.apache.spark.sql.lakemend.ReplaceStatements  # type: ignore[union-attr]
+
+
+def _column(condition: Condition) -> Column:
+    return F.expr(condition) if isinstance(condition, str) else condition
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,175 @@
+"""Scans of masked files: the rows that are left, whatever their types and however the files are read.
+
+The same query without the deleted rows is the oracle. Row groups and pages are small, so that batches end at their
+borders and filters skip some of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import lakemend
+from lakemend import Table
+
+ROWS = 6000
+# High and low cardinality (plain and dictionary pages), nulls in all of them, and a column that is never null.
+QUERY = f"""
+    SELECT id,
+           IF(id % 5 = 0, NULL, id % 2 = 0) AS a_boolean,
+           CAST(IF(id % 6 = 0, NULL, id % 100) AS TINYINT) AS a_byte,
+           CAST(IF(id % 7 = 0, NULL, id) AS SMALLINT) AS a_short,
+           CAST(IF(id % 8 = 0, NULL, hash(id)) AS INT) AS an_int,
+           IF(id % 9 = 0, NULL, xxhash64(id)) AS a_long,
+           CAST(IF(id % 10 = 0, NULL, id / 3) AS FLOAT) AS a_float,
+           IF(id % 11 = 0, NULL, id / 7.0D) AS a_double,
+           CAST(IF(id % 5 = 1, NULL, id % 1000) AS DECIMAL(5, 2)) AS a_small_decimal,
+           CAST(IF(id % 5 = 2, NULL, id * 1000003) AS DECIMAL(18, 6)) AS a_medium_decimal,
+           CAST(IF(id % 5 = 3, NULL, id * 1000003) AS DECIMAL(38, 18)) AS a_large_decimal,
+           IF(id % 6 = 1, NULL, sha2(CAST(id AS STRING), 256)) AS a_string,
+           IF(id % 6 = 2, NULL, concat('few ', id % 3)) AS a_repeated_string,
+           IF(id % 6 = 3, NULL, id % 4) AS a_repeated_long,
+           IF(id % 6 = 4, NULL, unhex(hex(id * 77777))) AS a_binary,
+           IF(id % 7 = 1, NULL, date_add(DATE '1970-01-01', CAST(id - 3000 AS INT))) AS a_date,
+           IF(id % 7 = 2, NULL, timestamp_micros(id * 1234567891 - 4000000000000)) AS a_timestamp,
+           IF(id % 7 = 3, NULL, CAST(timestamp_micros(id * 987654321) AS TIMESTAMP_NTZ)) AS a_timestamp_ntz,
+           CAST(NULL AS INT) AS nothing,
+           IF(id % 4 = 1, NULL, transform(sequence(1, id % 5), x -> IF(x = 3, NULL, x * id))) AS an_array,
+           IF(id % 4 = 2, NULL, map(concat('k', id % 6), IF(id % 3 = 0, NULL, id))) AS a_map,
+           IF(id % 4 = 3, NULL, named_struct(
+               'x', IF(id % 3 = 1, NULL, id), 'y', concat('s', id % 9),
+               'z', named_struct('w', array(id, NULL), 'v', IF(id % 3 = 2, NULL, CAST(id AS DOUBLE))))) AS a_struct,
+           array(named_struct('p', id, 'q', array(CAST(id AS STRING)))) AS structs
+    FROM range({ROWS})"""
+DEAD = "pmod(hash(id, 1), 100) = 0 OR id BETWEEN 2000 AND 2999 OR id >= 5990 OR id = 0"
+
+READERS = {
+    "batches": {},
+    "positions as a column": {"spark.lakemend.read.row-index-column": "true"},
+    "off heap": {"spark.sql.columnVector.offheap.enabled": "true"},
+    "odd batches": {"spark.sql.parquet.columnarReaderBatchSize": "7"},
+    "large batches": {"spark.sql.parquet.columnarReaderBatchSize": "100000"},
+    "rows": {"spark.sql.parquet.enableVectorizedReader": "false"},
+    "rows of batches": {"spark.sql.codegen.maxFields": "3"},
+    "splits": {"spark.sql.files.maxPartitionBytes": "65536", "spark.sql.files.openCostInBytes": "0"},
+}
+FILTERS = (
+    "true",
+    "id < 1500",
+    "id BETWEEN 2995 AND 3005 OR id BETWEEN 4000 AND 4001",
+    "id IN (1, 1999, 2500, 3000, 5989, 5995)",
+    "a_repeated_string = 'few 1' AND id > 4500",
+    "a_struct.x IS NULL AND an_int > 0",
+    "id > 100000",
+)
+
+
+@contextmanager
+def settings(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
+    before = {key: spark.conf.get(key, None) for key in values}
+    for key, value in values.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+
+
+@pytest.fixture(scope="module")
+def masked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Table:
+    """One file of many row groups with a mask on it, and one file without."""
+    path = tmp_path_factory.mktemp("masked") / "t"
+    table = lakemend.table(spark, str(path))
+    properties = {
+        "write.delete.mode": "merge-on-read",
+        "write.parquet.row-group-size-bytes": "65536",
+        "write.parquet.page-size-bytes": "2048",
+    }
+    table.append(spark.sql(QUERY).coalesce(1), properties=properties)
+    report = table.delete(DEAD)
+    assert (report.files_masked, report.files_added) == (1, 0)
+    table.append(spark.sql(QUERY).where("id < 10").selectExpr("id + 7000 AS id", "* EXCEPT (id)").coalesce(1))
+    (file,) = [f for f in path.glob("*.parquet") if pq.read_metadata(f).num_rows == ROWS]
+    assert pq.read_metadata(file).num_row_groups > 5
+    return table
+
+
+def rows_of(frame: DataFrame) -> list[tuple]:
+    return sorted((tuple(row) for row in frame.collect()), key=lambda row: row[0])
+
+
+@pytest.mark.parametrize("reader", list(READERS))
+def test_live_rows_of_every_type(spark: SparkSession, masked: Table, reader: str) -> None:
+    source = spark.sql(QUERY)
+    alive = source.where(f"NOT ({DEAD})").unionByName(
+        source.where("id < 10").selectExpr("id + 7000 AS id", "* EXCEPT (id)")
+    )
+    with settings(spark, READERS[reader]):
+        for condition in FILTERS:
+            assert rows_of(masked.to_df().where(condition)) == rows_of(alive.where(condition)), condition
+
+
+@pytest.mark.parametrize("reader", list(READERS))
+def test_places_of_live_rows(spark: SparkSession, masked: Table, reader: str) -> None:
+    """The file was written in the order of `id`, so that a row's position is its id."""
+    with settings(spark, READERS[reader]):
+        for condition in FILTERS:
+            frame = masked.to_df().where(condition).where("id < 7000")
+            assert frame.where("_pos <> id").count() == 0, condition
+            assert frame.selectExpr("count(DISTINCT _file)").first()[0] in (0, 1)
+        order = [row._pos for row in masked.to_df().where("id < 7000").selectExpr("_pos").collect()]
+        if reader != "splits":
+            assert order == sorted(order), "rows of a file keep their order"
+
+
+@pytest.mark.parametrize("reader", list(READERS))
+def test_counts_without_columns(spark: SparkSession, masked: Table, reader: str) -> None:
+    alive = spark.sql(QUERY).where(f"NOT ({DEAD})").count() + 10
+    with settings(spark, READERS[reader]):
+        assert masked.to_df().count() == alive
+        assert masked.to_df().selectExpr("_file").count() == alive
+        assert masked.to_df().selectExpr("sum(1)").first()[0] == alive
+        assert masked.to_df().where("id % 2 = 0").count() == (
+            spark.sql(QUERY).where(f"NOT ({DEAD}) AND id % 2 = 0").count() + 5
+        )
+
+
+def test_columns_that_files_lack(spark: SparkSession, location: str) -> None:
+    """A column added later is null, or its default, in masked files as in others."""
+    table = lakemend.table(spark, location)
+    table.append(spark.sql("SELECT id, named_struct('a', id) AS s FROM range(5000)").coalesce(1))
+    assert table.delete("id % 50 = 3").files_masked == 1
+    spark.sql(f"ALTER TABLE {table.name} ADD COLUMNS (later INT, s.b STRING)")
+    table.append(spark.sql("SELECT id + 5000 AS id, named_struct('a', id, 'b', 'new') AS s, 1 AS later FROM range(10)"))
+    found = rows_of(table.to_df().selectExpr("id", "s.a", "s.b", "later"))
+    assert found == [(i, i, None, None) for i in range(5000) if i % 50 != 3] + [
+        (5000 + i, i, "new", 1) for i in range(10)
+    ]
+
+
+def test_every_row_of_some_batches_is_dead(spark: SparkSession, location: str) -> None:
+    table = lakemend.table(spark, location)
+    table.append(spark.sql("SELECT id, CAST(id AS STRING) AS s FROM range(20000)").coalesce(1))
+    assert table.delete("id >= 4096 AND id < 12288 OR id = 19999").files_masked == 1
+    expected = [(i, str(i)) for i in range(20000) if not 4096 <= i < 12288 and i != 19999]
+    assert rows_of(table.to_df()) == expected
+    assert table.to_df().where("id = 5000").count() == 0
+
+
+def test_masked_files_are_read_while_others_are_written(spark: SparkSession, location: str) -> None:
+    """A snapshot of before keeps its own masks."""
+    table = lakemend.table(spark, location)
+    table.append(spark.sql("SELECT id FROM range(3000)").coalesce(1))
+    table.delete("id % 3 = 0")
+    old = table.as_of(table.version).to_df()
+    table.delete("id % 3 = 1 AND id < 600")
+    assert old.count() == 2000
+    assert sorted(row.id for row in old.collect()) == [i for i in range(3000) if i % 3]
+    assert sorted(row.id for row in table.to_df().collect()) == [
+        i for i in range(3000) if i % 3 and not (i % 3 == 1 and i < 600)
+    ]

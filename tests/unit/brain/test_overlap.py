@@ -1,0 +1,167 @@
+"""Whether two predicates can be true of one row: "no" is never wrong, and is said where people rely on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_predicates_sound import META, TYPES, VALUES, lit, predicates, truth
+
+from lakemend.brain.overlap import may_overlap
+from lakemend.brain.where import parse_where
+from lakemend.formats.format import Metadata
+from lakemend.schema import field, struct
+
+SCHEMA = struct(
+    ("id", "long"),
+    ("small", "short"),
+    ("day", "date"),
+    ("at", "timestamp"),
+    ("country", "string"),
+    ("year", "integer"),
+    ("month", "integer"),
+    ("price", "decimal(10,2)"),
+    ("x", "double"),
+    ("ok", "boolean"),
+    field("code", "string", metadata={"__CHAR_VARCHAR_TYPE_STRING": "char(5)"}),
+    field("name", "string", metadata={"__COLLATIONS": {"name": "icu.UNICODE_CI"}}),
+    ("s", struct(("a", "integer"))),
+)
+TABLE = Metadata(SCHEMA, SCHEMA, (), {})
+
+
+@st.composite
+def rows(draw: Any) -> dict[str, Any]:
+    row = {column: draw(st.sampled_from([None, *VALUES[type]])) for column, type in TYPES.items()}
+    return row | {"_file": "file:///t/f0"}
+
+
+@settings(max_examples=1000, deadline=None)
+@given(predicates, predicates, st.lists(rows(), min_size=1, max_size=8))
+def test_no_row_satisfies_predicates_said_to_be_apart(one: Any, other: Any, sample: Sequence[dict[str, Any]]) -> None:
+    both = [row for row in sample if truth(one, row) is True and truth(other, row) is True]
+    if both:
+        assert may_overlap(one, other, META), both[0]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(["p", "ps", "i", "dt", "b"]), st.data())
+def test_what_one_column_tells_is_decided(column: str, data: Any) -> None:
+    """Over all values of a column both answers are exact, as far as two comparisons of it go."""
+    type = TYPES[column]
+    ops = st.sampled_from(["=", "<=>", "<>", "<", "<=", ">", ">="])
+    one, other = (
+        {"op": data.draw(ops), "args": [{"col": [column]}, lit(data.draw(st.sampled_from(VALUES[type])), type)]}
+        for _ in range(2)
+    )
+    every = [None, *VALUES[type]]
+    both = [v for v in every if truth(one, {column: v}) is True and truth(other, {column: v}) is True]
+    if type in ("integer", "boolean") and not both:
+        within = range(-10, 10) if type == "integer" else (False, True)
+        both = [v for v in within if truth(one, {column: v}) is True and truth(other, {column: v}) is True]
+    if type in ("date", "string"):
+        # Between two of the sampled values there are others.
+        assert may_overlap(one, other, META) or not both
+    else:
+        assert may_overlap(one, other, META) == bool(both)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("day = '2024-01-01'", "day = '2024-01-02'"),
+        ("day >= '2024-01-01' AND day < '2024-02-01'", "day >= '2024-02-01' AND day < '2024-03-01'"),
+        ("country = 'DE'", "country IN ('FR', 'IT')"),
+        ("country >= 'a' AND country < 'b'", "country >= 'b'"),
+        ("country LIKE 'DE%'", "country LIKE 'DF%'"),
+        ("country LIKE 'DE%'", "country < 'DE'"),
+        ("NOT (country LIKE 'DE%')", "country = 'DE-BY'"),
+        ("country IS NULL", "country = 'DE'"),
+        ("country IS NULL", "country <> 'DE'"),
+        ("year = 2023 AND month = 11", "year = 2023 AND month = 12"),
+        ("year = 2023 AND month IN (11, 12)", "(year = 2023 AND month < 11) OR year = 2024"),
+        ("year = 2023", "year = 2024 OR (year = 2023 AND year > 2023)"),
+        ("id BETWEEN 0 AND 9", "id BETWEEN 10 AND 19"),
+        ("id > 3", "id < 4"),
+        ("id IN (1, 100)", "id = 50"),
+        ("NOT (id IN (1, 2))", "id = 1"),
+        ("price < 1.5", "price >= 1.50"),
+        ("x <= 0", "x > 0"),
+        ("ok", "NOT ok"),
+        ("ok = true", "ok = false"),
+        ("s.a = 1", "s.a = 2"),
+        ("false", "true"),
+        ("id = 1 AND id = 2", "true"),
+        ("id = NULL", "true"),
+        ("id NOT IN (1, NULL)", "true"),
+        ("at < '2024-01-01 00:00:00'", "at >= '2024-01-01 00:00:00'"),
+        ("small = 1", "small = 2"),
+    ],
+)
+def test_apart(one: str, other: str) -> None:
+    a, b = parse_where(one, SCHEMA), parse_where(other, SCHEMA)
+    assert not may_overlap(a, b, TABLE)
+    assert not may_overlap(b, a, TABLE)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("true", "id = 1"),
+        ("id = 1", "id = 1"),
+        ("id = 1", "year = 2023"),
+        ("id > 3", "id < 5"),
+        ("country > 'a'", "country < 'ab'"),
+        ("country LIKE 'D%'", "country LIKE 'DE%'"),
+        ("country LIKE '%E'", "country LIKE 'DE%'"),
+        ("country IS NULL", "year = 2023"),
+        ("country <=> NULL", "NOT (country <=> 'DE')"),
+        ("year = 2023 AND month = 11", "month = 11"),
+        ("x > 0", "x = 'NaN'"),
+        ("code = 'a'", "code = 'a  '"),  # the same text once padded
+        ("name = 'a'", "name = 'A'"),  # the same text as the column compares it
+        ("length(country) = 2", "country = 'FR'"),
+        ("id = month", "id = 5"),
+        ("id = 5", "id + 1 = 7"),
+    ],
+)
+def test_perhaps_not(one: str, other: str) -> None:
+    a, b = parse_where(one, SCHEMA), parse_where(other, SCHEMA)
+    assert may_overlap(a, b, TABLE)
+    assert may_overlap(b, a, TABLE)
+
+
+def test_a_cast_that_keeps_values_is_looked_through() -> None:
+    def equals(column: str, cast: str, value: Any) -> dict[str, Any]:
+        return {"op": "=", "args": [{"op": "CAST", "args": [{"col": [column]}], "type": cast}, lit(value, cast)]}
+
+    assert not may_overlap(equals("year", "long", 1), parse_where("year = 2", SCHEMA), TABLE)
+    assert may_overlap(equals("year", "long", 2), parse_where("year = 2", SCHEMA), TABLE)
+    # A cast that loses values is a column of its own: what it says of the column itself is not known.
+    assert may_overlap(equals("country", "integer", 1), parse_where("country = 'x'", SCHEMA), TABLE)
+    assert not may_overlap(equals("country", "integer", 1), equals("country", "integer", 2), TABLE)
+    assert not may_overlap(equals("country", "integer", 1), parse_where("country IS NULL", SCHEMA), TABLE)
+
+
+def test_many_partitions_are_told_apart_fast() -> None:
+    def days(year: int) -> dict[str, Any]:
+        each = [f"(year = {year} AND month = {m} AND id = {d})" for m in range(1, 13) for d in range(1, 29)]
+        return parse_where(" OR ".join(each), SCHEMA)
+
+    one, other = days(2023), days(2024)
+    assert not may_overlap(one, other, TABLE)
+    assert may_overlap(one, days(2023), TABLE)
+
+
+def test_what_is_too_much_to_look_at_may_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = parse_where("(id = 1 AND year = 1) OR (id = 2 AND year = 2) OR (id = 3 AND year = 3)", SCHEMA)
+    other = parse_where("id = 1 AND year = 2", SCHEMA)
+    assert not may_overlap(one, other, TABLE)
+    monkeypatch.setattr("lakemend.brain.overlap._MANY_BOXES", 2)
+    assert may_overlap(one, other, TABLE)
+    monkeypatch.undo()
+    monkeypatch.setattr("lakemend.brain.overlap._MANY_PAIRS", 2)
+    assert may_overlap(one, other, TABLE)
