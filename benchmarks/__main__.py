@@ -11,6 +11,7 @@ import math
 import os
 import platform
 import re
+import signal
 import sys
 import time
 import traceback
@@ -98,4 +99,6 @@ def remarks(before: str) -> str:
 
 
 if __name__ == "__main__":
+    # Leaves the ordinary way: scratch directories go, peers end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     raise SystemExit(main(sys.argv[1:]))

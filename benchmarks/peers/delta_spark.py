@@ -38,7 +38,7 @@ class DeltaSpark:
         return f"delta.`{copy}`"
 
     def run(self, table: str, statement: Statement) -> float:
-        return self._process.sql(statement.sql(table))
+        return self._process.run(table, statement)
 
     def storm(self, table: str, **arguments: Any) -> dict[str, Any]:
         return self._process.storm(table=table, **arguments)

@@ -37,7 +37,7 @@ class Iceberg:
         return table
 
     def run(self, table: str, statement: Statement) -> float:
-        return self._process.sql(statement.sql(table))
+        return self._process.run(table, statement)
 
     def _create(self, base: Base, mode: Mode) -> tuple[str, int]:
         table = f"ice.db.{base.name}_{mode.replace('-', '_')}"

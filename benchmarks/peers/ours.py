@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.data import scratch, spark
 from benchmarks.peers.engine import BOTH, Base, Mode, link_tree
-from benchmarks.peers.statements import Statement
+from benchmarks.peers.statements import Statement, view
 from benchmarks.ratio import seconds
 from lakemend import __version__
 
@@ -31,4 +31,6 @@ class Ours:
         return table
 
     def run(self, table: str, statement: Statement) -> float:
+        if made := view(statement):
+            spark().sql(made)
         return seconds(lambda: spark().sql(statement.sql(table)))

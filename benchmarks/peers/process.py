@@ -12,6 +12,7 @@ from typing import Any
 
 from benchmarks.data import SETTINGS, scratch
 from benchmarks.peers.install import PeerMissing, python_with
+from benchmarks.peers.statements import Statement, view
 from lakemend import java
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -52,6 +53,11 @@ class Process:
     def sql(self, text: str) -> float:
         """The statement's seconds."""
         return float(self._ask({"sql": text})["seconds"])
+
+    def run(self, table: str, statement: Statement) -> float:
+        if made := view(statement):
+            self.sql(made)
+        return self.sql(statement.sql(table))
 
     def rows(self, query: str) -> list[list[Any]]:
         return list(self._ask({"sql": query, "collect": True})["rows"])

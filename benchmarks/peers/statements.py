@@ -1,8 +1,13 @@
-"""Row changes as values: SQL for the engines on Spark, arguments for those with an API of their own."""
+"""Row changes as values: SQL for the engines on Spark, arguments for those with an API of their own.
+
+Rows to merge or insert lie in a directory of Parquet files, with the table's columns; engines on Spark read them by
+a temporary view, made before the clock starts, so that no statement pays for looking at the files' schema.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 
 
 @dataclass(frozen=True)
@@ -25,25 +30,33 @@ class Delete:
 
 @dataclass(frozen=True)
 class Upsert:
-    """`source` is a directory of Parquet files with the table's columns."""
-
     source: str
     key: str = "id"
 
     def sql(self, table: str) -> str:
-        return f"""MERGE INTO {table} t USING (SELECT * FROM parquet.`{self.source}`) s ON t.{self.key} = s.{self.key}
+        return f"""MERGE INTO {table} t USING {view_name(self.source)} s ON t.{self.key} = s.{self.key}
             WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"""
 
 
 @dataclass(frozen=True)
 class ReplaceWhere:
-    """`source` is a directory of Parquet files with the table's columns."""
-
     source: str
     where: str
 
     def sql(self, table: str) -> str:
-        return f"INSERT INTO {table} REPLACE WHERE {self.where} SELECT * FROM parquet.`{self.source}`"
+        return f"INSERT INTO {table} REPLACE WHERE {self.where} SELECT * FROM {view_name(self.source)}"
+
+
+def view_name(source: str) -> str:
+    return "source_" + PurePath(source).name.replace("-", "_")
+
+
+def view(statement: Statement) -> str | None:
+    """The SQL that makes the view a statement reads from."""
+    if not isinstance(statement, Upsert | ReplaceWhere):
+        return None
+    name = view_name(statement.source)
+    return f"CREATE OR REPLACE TEMPORARY VIEW {name} USING parquet OPTIONS (path '{statement.source}')"
 
 
 Statement = Update | Delete | Upsert | ReplaceWhere

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lakemend.errors import (
+        AmbiguousMergeError,
         CommitConflictError,
         CommitError,
         CommitUnknownError,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AmbiguousMergeError",
     "CommitConflictError",
     "CommitError",
     "CommitUnknownError",

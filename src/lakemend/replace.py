@@ -7,10 +7,12 @@ again. A dry run is analysed like the real one, then reads and counts.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 Condition: TypeAlias = str | Column
 
 _SAMPLE = 5
+_entries: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -39,14 +42,14 @@ class Settings:
     options: Mapping[str, str] | None = None
 
     @property
-    def written(self) -> dict[str, str]:
-        """The options of the write."""
+    def written(self) -> str:
+        """The options of the write, as JSON."""
         own = {
             "replaceWhere.constraintCheck": "" if self.check else "false",
             "replaceWhere.partitionsOnly": "true" if self.partitions_only else "",
         }
         given = {key: str(value) for key, value in (self.options or {}).items()}
-        return {**given, **{key: value for key, value in own.items() if value}}
+        return json.dumps({**given, **{key: value for key, value in own.items() if value}})
 
 
 def replace_where(table: Table, rows: Any, where: Condition | None, settings: Settings) -> Report:
@@ -54,11 +57,14 @@ def replace_where(table: Table, rows: Any, where: Condition | None, settings: Se
     pairs = _pairs(table, rows, where)
     frames = [frame._jdf for frame, _ in pairs]
     conditions = [condition if isinstance(condition, str) else condition._jc for _, condition in pairs]
+    name = json.dumps(table.parts)
 
     def run(spark: SparkSession, execute: bool = True) -> None:
-        _statements(spark).where(
-            spark._jsparkSession, table.parts, frames, conditions, settings.written, settings.schema_evolution, execute
-        )
+        session, how = spark._jsparkSession, (settings.written, settings.schema_evolution, execute)
+        if len(pairs) == 1:
+            _statements(spark).where(session, name, frames[0], conditions[0], *how)
+        else:
+            _statements(spark).whereEach(session, name, frames, conditions, *how)
 
     if not settings.dry_run:
         return run_with_retries(table, "replace_where", run, settings.retries)
@@ -80,15 +86,9 @@ def replace_using(table: Table, rows: Any, key_columns: Sequence[str], settings:
         raise InvalidInputError(f"a key column is named twice: {', '.join(keys)}", remedy="name each once")
 
     def statement(spark: SparkSession, frame: DataFrame, execute: bool) -> None:
-        _statements(spark).using(
-            spark._jsparkSession,
-            table.parts,
-            frame._jdf,
-            keys,
-            settings.written,
-            settings.schema_evolution,
-            execute,
-        )
+        name, columns = json.dumps(table.parts), json.dumps(keys)
+        how = settings.written, settings.schema_evolution, execute
+        _statements(spark).using(spark._jsparkSession, name, frame._jdf, columns, *how)
 
     def matching(target: DataFrame, incoming: DataFrame) -> Column:
         return reduce(lambda a, b: a & b, (target[_quoted(key)] == incoming[_quoted(key)] for key in keys))
@@ -101,15 +101,8 @@ def replace_on(table: Table, rows: Any, condition: Condition, settings: Settings
     asked = condition if isinstance(condition, str) else condition._jc
 
     def statement(spark: SparkSession, frame: DataFrame, execute: bool) -> None:
-        _statements(spark).on(
-            spark._jsparkSession,
-            table.parts,
-            frame._jdf,
-            asked,
-            settings.written,
-            settings.schema_evolution,
-            execute,
-        )
+        how = settings.written, settings.schema_evolution, execute
+        _statements(spark).on(spark._jsparkSession, json.dumps(table.parts), frame._jdf, asked, *how)
 
     return _by_rows(table, "replace_on", rows, statement, lambda _, __: _column(condition), settings)
 
@@ -192,7 +185,12 @@ def _fitted(table: Table, frame: DataFrame) -> DataFrame:
 
 
 def _statements(spark: SparkSession) -> Any:
-    return spark._jvm.org.apache.spark.sql.lakemend.ReplaceStatements  # type: ignore[union-attr]
+    """The connector's entry; looking it up costs a message per part of its name, so it is kept with its JVM."""
+    jvm: Any = spark._jvm
+    found = _entries.get(jvm)
+    if found is None:
+        found = _entries[jvm] = jvm.org.apache.spark.sql.lakemend.ReplaceStatements
+    return found
 
 
 def _column(condition: Condition) -> Column:

@@ -196,8 +196,8 @@ class Table:
     ) -> Report:
         """Replaces the rows a condition names, in one version.
 
-        `rows` may also be a list of (rows, condition) pairs whose conditions exclude each other. Every incoming row must
-        satisfy its condition, unless `check` is False. `partitions_only` refuses conditions on other than partition columns.
+        `rows` may also be a list of (rows, condition) pairs whose conditions exclude each other. Every incoming row
+        must satisfy its condition, unless `check` is False. `partitions_only` refuses any but partition columns.
         """
         settings = Settings(check, partitions_only, schema_evolution, dry_run, retries, options)
         return replace_where(self, rows, where, settings)
@@ -226,7 +226,10 @@ class Table:
         retries: int | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Report:
-        """Replaces the rows for which a condition holds with an incoming one, in one version; `t` is the table, `s` the rows."""
+        """Replaces the rows for which a condition holds with an incoming one, in one version.
+
+        The condition calls the table `t` and the rows `s`.
+        """
         settings = Settings(schema_evolution=schema_evolution, dry_run=dry_run, retries=retries, options=options)
         return replace_on(self, rows, condition, settings)
 

@@ -211,7 +211,11 @@ def test_files_wholly_inside_are_not_read(spark: SparkSession, namespace: str, m
 def test_a_match_nowhere_only_adds(spark: SparkSession, make: Make) -> None:
     table = make()
     files = set(table.files()["path"].to_pylist())
-    for predicate, row in (("p = 9", (1, 9, "a", 1)), ("id > 100", (200, 1, "b", 1)), ("s || 'x' = 'cx'", (1, 1, "c", 1))):
+    for predicate, row in (
+        ("p = 9", (1, 9, "a", 1)),
+        ("id > 100", (200, 1, "b", 1)),
+        ("s || 'x' = 'cx'", (1, 1, "c", 1)),
+    ):
         report = table.replace_where(frame(spark, [row]), predicate)
         assert (report.deleted, report.inserted, report.copied, report.files_removed) == (0, 1, 0, 0)
     assert files < set(table.files()["path"].to_pylist())
@@ -245,7 +249,8 @@ def test_columns_with_odd_names(spark: SparkSession, namespace: str, mode: str) 
     columns = "`a b` LONG, `p.q` LONG, `tick``s` STRING, `GRÖßE` LONG"
     table = lakemend.table(spark, f"{namespace}.t")
     rows = [(i, i % 3, str(i), i) for i in range(9)]
-    table.append(frame(spark, rows, columns), partition_by="p.q", properties={"write.delete.mode": mode})
+    properties = {"write.delete.mode": mode, "delta.columnMapping.mode": "name"}
+    table.append(frame(spark, rows, columns), partition_by="p.q", properties=properties)
     table.replace_where(frame(spark, [(1, 1, "new", 1)], columns), "`p.q` = 1 AND `a b` < 5")
     table.replace_where(frame(spark, [(8, 2, "p", 8)], columns), "`P.Q` = 2")
     table.replace_where(frame(spark, [(0, 0, "t", 0)], columns), "`tick``s` = '3' OR `größe` = 0", check=False)
@@ -258,12 +263,23 @@ def test_nested_fields_and_every_column_type(spark: SparkSession, namespace: str
         f"""CREATE TABLE {namespace}.t (id INT NOT NULL, o STRUCT<a: INT, b: STRING>, l ARRAY<INT>, m MAP<STRING, INT>,
         d DATE, ts TIMESTAMP, dec DECIMAL(10,2), b BINARY, f FLOAT) TBLPROPERTIES ('write.delete.mode' = '{mode}')"""
     )
-    values = "named_struct('a', {0}, 'b', 'x'), array({0}), map('k', {0}), DATE'2024-01-0{0}', TIMESTAMP'2024-01-0{0} 10:00:00', {0}.5, X'0{0}', {0}"
+    values = (
+        "named_struct('a', {0}, 'b', 'x'), array({0}), map('k', {0}), DATE'2024-01-0{0}', "
+        "TIMESTAMP'2024-01-0{0} 10:00:00', {0}.5, X'0{0}', {0}"
+    )
     for i in (1, 2, 3):
         spark.sql(f"INSERT INTO {namespace}.t VALUES ({i}, {values.format(i)})")
     table = lakemend.table(spark, f"{namespace}.t")
-    for predicate in ("o.a = 2", "l[0] = 2", "m['k'] = 2", "d = '2024-01-02'", "ts >= '2024-01-02' AND ts < '2024-01-03'"):
-        report = table.replace_where(spark.sql(f"SELECT * FROM VALUES (2, {values.format(2)})").toDF(*table.schema.names), predicate)
+    for predicate in (
+        "o.a = 2",
+        "l[0] = 2",
+        "m['k'] = 2",
+        "d = '2024-01-02'",
+        "ts >= '2024-01-02' AND ts < '2024-01-03'",
+    ):
+        report = table.replace_where(
+            spark.sql(f"SELECT * FROM VALUES (2, {values.format(2)})").toDF(*table.schema.names), predicate
+        )
         assert (report.deleted, report.inserted) == (1, 1), predicate
     assert sorted(r.id for r in table.to_df().collect()) == [1, 2, 3]
 
@@ -586,9 +602,7 @@ def test_several_predicates_in_one_version(spark: SparkSession, make: Make) -> N
     assert (report.version, report.deleted, report.inserted) == (1, 15, 2)
 
 
-def test_each_frame_has_its_own_predicate(
-    spark: SparkSession, make: Make, unchanged: Callable[[Table], None]
-) -> None:
+def test_each_frame_has_its_own_predicate(spark: SparkSession, make: Make, unchanged: Callable[[Table], None]) -> None:
     table = make()
     unchanged(table)
     with pytest.raises(RowsOutsidePredicateError) as caught:
@@ -638,7 +652,7 @@ def test_replace_on_a_condition(spark: SparkSession, make: Make) -> None:
     table = make()
     new = [(10, 1, "new", 10), (20, 2, "new", None)]
     report = table.replace_on(frame(spark, new), "t.id = s.id + 1 AND t.p = s.p + 2 OR t.v = s.v")
-    gone = [r for r in ALL if r[0] == 11 and r[1] == 3 or r[3] == 10]
+    gone = [r for r in ALL if (r[0] == 11 and r[1] == 3) or r[3] == 10]
     assert gone
     assert content(table) == ordered([r for r in ALL if r not in gone] + new)
     assert (report.deleted, report.inserted) == (len(gone), 2)

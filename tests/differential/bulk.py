@@ -19,14 +19,15 @@ from tests.differential.world import Counts, Step, Verb, World
 
 COLUMNS = (Column("k", BIGINT), Column("p", INT), Column("a", INT), Column("s", STRING))
 MOST = 12_000
-# Small enough that a source of many rows is not broadcast.
-_THRESHOLDS = [{}, {"spark.sql.autoBroadcastJoinThreshold": "-1"}, {"spark.sql.autoBroadcastJoinThreshold": "20000"}]
+# A source of many rows is broadcast, or not, by Lakemend's limit or by Spark's.
+_BROADCAST, _SPARKS = "spark.lakemend.merge.broadcastThreshold", "spark.sql.autoBroadcastJoinThreshold"
+_THRESHOLDS = [{}, {}, {_BROADCAST: "20000"}, {_BROADCAST: "0", _SPARKS: "-1"}]
 _TARGET_SIZES = [{}, {}, {"write.target-file-size-bytes": "40000"}]
 
 
 def bulk_designs(draw: Draw) -> Design:
     properties: dict[str, str] = {}
-    for name in ("modes", "checkpoints", "column mapping"):
+    for name in ("modes", "change feed", "checkpoints", "column mapping"):
         properties |= draw(st.sampled_from(DIMENSIONS[name]))
     properties |= draw(st.sampled_from(_TARGET_SIZES))
     conf: dict[str, str] = draw(st.sampled_from(_THRESHOLDS)) | draw(st.sampled_from(SESSION_DIMENSIONS["adaptive"]))
@@ -127,14 +128,8 @@ def empty(draw: Draw, world: World) -> Step:
 
 
 _SET = (
-    "a = k",
-    "a = a + 1",
-    "p = (p + 1) % 5",
-    "s = NULL",
-    "s = 'u' || s",
-    "a = p, p = a % 5",
-    "k = k + 1, s = 'moved'",
-)
+    "a = k", "a = a + 1", "p = (p + 1) % 5", "s = NULL", "s = 'u' || s", "a = p, p = a % 5", "k = k + 1, s = 'moved'",
+)  # fmt: skip
 
 
 class BulkUpdate(Verb):

@@ -35,7 +35,7 @@ def _alter(world: World, statement: str, duck: str | None, then: Callable[[], No
     return Step(statement, run, mirror)
 
 
-def _free_names(world: World) -> list[str]:
+def free_names(world: World) -> list[str]:
     mapped = world.design.properties.get("delta.columnMapping.mode")
     used = {c.name.lower() for c in world.columns}
     return [name for name in (MAPPED_NAMES if mapped else PLAIN_NAMES) if name.lower() not in used]
@@ -49,10 +49,10 @@ def _loose_columns(world: World) -> list[Column]:
 
 class AddColumn(Verb):
     def applies(self, world: World) -> bool:
-        return len(world.columns) < 8 and bool(_free_names(world))
+        return len(world.columns) < 8 and bool(free_names(world))
 
     def draw(self, draw: Draw, world: World) -> Step:
-        column = Column(draw(st.sampled_from(_free_names(world))), draw(st.sampled_from(SCALARS)))
+        column = Column(draw(st.sampled_from(free_names(world))), draw(st.sampled_from(SCALARS)))
         place = draw(st.sampled_from(["", "FIRST", *(f"AFTER {c.spark}" for c in world.columns)]))
         columns = list(world.columns)
         at = len(columns)
@@ -73,11 +73,11 @@ class RenameColumn(Verb):
     """Also to the name of a column that was dropped or renamed before."""
 
     def applies(self, world: World) -> bool:
-        return bool(_free_names(world)) and bool(_loose_columns(world))
+        return bool(free_names(world)) and bool(_loose_columns(world))
 
     def draw(self, draw: Draw, world: World) -> Step:
         old = draw(st.sampled_from(_loose_columns(world)))
-        new = replace(old, name=draw(st.sampled_from(_free_names(world))))
+        new = replace(old, name=draw(st.sampled_from(free_names(world))))
         columns = tuple(new if c is old else c for c in world.columns)
         partition_by = tuple(new.name if name == old.name else name for name in world.design.partition_by)
 

@@ -6,7 +6,7 @@ Lakemend's, and DuckDB's own MERGE, which has other rules for several matches, i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from lakemend.errors import AmbiguousMergeError
 from tests.differential.assignments import expressions, scope_of
 from tests.differential.changes import assignments
+from tests.differential.definitions import free_names
+from tests.differential.kinds import SCALARS
 from tests.differential.queries import Condition, Draw, conditions, held
 from tests.differential.tables import Column, Row, duck_name, rows_for, spark_name
 from tests.differential.values import values_sql
@@ -153,6 +155,48 @@ class MergeInto(Verb):
                 for i in range(orphaned)
             ],
         )  # fmt: skip
+
+
+class MergeEvolving(MergeInto):
+    """MERGE WITH SCHEMA EVOLUTION: the source has a column more, and so has the table afterwards."""
+
+    weight = 1
+
+    def applies(self, world: World) -> bool:
+        return super().applies(world) and len(world.columns) < 8 and bool(free_names(world))
+
+    def draw(self, draw: Draw, world: World) -> Step:
+        keys = self.keys(draw, world)
+        new = Column(draw(st.sampled_from(free_names(world))), draw(st.sampled_from(SCALARS)))
+        columns = (*world.columns, new)
+        rows = _rows(draw, world, columns, keys)
+        on = _on(draw, world, keys, scope_of(world.columns, "t"), scope_of(columns, "s"))
+        stars = {c.name: f"s.{duck_name(c.name)}" for c in columns}
+        update = Clause("WHEN MATCHED THEN UPDATE SET *", "true", stars, False)
+        insert = Clause("WHEN NOT MATCHED THEN INSERT *", "true", stars, False)
+        shapes: list[tuple[list[Clause], list[Clause]]] = [([update], [insert]), ([update], []), ([], [insert])]
+        matched, missing = draw(st.sampled_from(shapes))
+        merge = Merge(columns, on[1], matched, missing, [])
+        statement = f"MERGE WITH SCHEMA EVOLUTION INTO {world.name} AS t USING ({values_sql(columns, rows)}) AS s "
+        statement += f"ON {on[0]} {' '.join(clause.spark for clause in (*matched, *missing))}"
+        world.mirror.create(columns, "src")
+        world.mirror.fill("src", columns, rows)
+
+        def apply() -> Counts:
+            world.mirror.execute(f"ALTER TABLE t ADD COLUMN {new.duck} {new.kind.duck}")
+            return merge.apply(world)
+
+        fails = world.rehearse(apply)
+        if merge.is_ambiguous(world):
+            fails = (*fails, AmbiguousMergeError)
+
+        def mirror() -> Counts:
+            counts = apply()
+            world.blank()
+            world.design = replace(world.design, columns=columns)
+            return replace(counts, evolved=True)
+
+        return Step(statement, lambda: world.sql(statement), mirror, fails)
 
 
 def _keys(columns: tuple[Column, ...]) -> list[Column]:

@@ -85,12 +85,14 @@ DIMENSIONS: dict[str, list[dict[str, str]]] = {
         dict.fromkeys(MODE_PROPERTIES, "copy-on-write"),
         {"delta.enableDeletionVectors": "false"},
     ],
+    "change feed": [{}, {}, {"delta.enableChangeDataFeed": "true"}],
 }
 SESSION_DIMENSIONS: dict[str, list[dict[str, str]]] = {
     "row groups": [{}, {"spark.sql.parquet.enableVectorizedReader": "false"}],
     "adaptive": [{}, {"spark.sql.adaptive.enabled": "false"}],
     "storage-partitioned join": [{}, {"spark.sql.sources.v2.bucketing.enabled": "false"}],
     "broadcasts": [{}, {}, {"spark.sql.autoBroadcastJoinThreshold": "-1"}],
+    "sources of MERGE": [{}, {}, {"spark.lakemend.merge.broadcastThreshold": "0"}],
 }
 
 

@@ -50,3 +50,31 @@ def test_a_check_that_rows_break_already_is_a_typed_error(spark: SparkSession, t
     with pytest.raises(lakemend.ConstraintViolationError):
         spark.sql(f"ALTER TABLE {table} ADD CONSTRAINT big CHECK (id > 10)")
     assert lakemend.table(spark, table).version == 0
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_a_merge_counts_a_row_that_several_source_rows_delete_once(spark: SparkSession, table: str, mode: str) -> None:
+    spark.sql(f"CREATE TABLE {table} TBLPROPERTIES ('write.merge.mode' = '{mode}') AS SELECT id FROM range(4)")
+    source = "SELECT * FROM VALUES (1), (1), (2), (7) AS v(id)"
+    spark.sql(f"MERGE INTO {table} t USING ({source}) s ON t.id = s.id WHEN MATCHED THEN DELETE")
+    assert rows(spark, table) == [(0,), (3,)]
+    assert lakemend.table(spark, table).history(1)[0]["metrics"]["numTargetRowsDeleted"] == 2
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize("insert", ["", "WHEN NOT MATCHED THEN INSERT *"])
+@pytest.mark.parametrize("threshold", ["32m", "0"])
+def test_a_merge_without_matched_keeps_rows_that_match_several_times(
+    spark: SparkSession, table: str, mode: str, insert: str, threshold: str
+) -> None:
+    spark.sql(f"CREATE TABLE {table} TBLPROPERTIES ('write.merge.mode' = '{mode}') AS SELECT id FROM range(4)")
+    source = "SELECT * FROM VALUES (1L), (1L), (1L), (2L), (7L), (7L) AS v(id)"
+    spark.conf.set("spark.lakemend.merge.broadcastThreshold", threshold)
+    try:
+        spark.sql(
+            f"MERGE INTO {table} t USING ({source}) s ON t.id = s.id {insert} "
+            "WHEN NOT MATCHED BY SOURCE AND t.id = 0 THEN DELETE"
+        )
+    finally:
+        spark.conf.unset("spark.lakemend.merge.broadcastThreshold")
+    assert rows(spark, table) == [(1,), (2,), (3,), *([(7,), (7,)] if insert else [])]

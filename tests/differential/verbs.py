@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from lakemend.report import Report
 from tests.differential.changes import CHANGES
 from tests.differential.definitions import DEFINITION_VERBS
-from tests.differential.merges import MergeInto
+from tests.differential.merges import MergeEvolving, MergeInto
 from tests.differential.queries import Draw, conditions
 from tests.differential.replacements import REPLACEMENTS
 from tests.differential.tables import Column, Design, Row, designs, rows_for
@@ -277,6 +277,7 @@ class OverwriteWhere(Verb):
 
 VERBS: tuple[Verb, ...] = (
     Append(), InsertInto(), InsertSelf(), InsertOverwrite(), InsertOverwritePartition(), Overwrite(),
-    OverwritePartitions(), OverwriteWhere(), ReplaceTable(), *CHANGES, MergeInto(), *REPLACEMENTS, *DEFINITION_VERBS,
+    OverwritePartitions(), OverwriteWhere(), ReplaceTable(), *CHANGES, MergeInto(), MergeEvolving(), *REPLACEMENTS,
+    *DEFINITION_VERBS,
 )  # fmt: skip
 WEIGHTED: tuple[Verb, ...] = tuple(verb for verb in VERBS for _ in range(verb.weight))

@@ -70,6 +70,7 @@ class Counts:
     inserted: int | None = None
     deleted: int | None = None
     updated: int | None = None
+    evolved: bool = False  # the statement changed the columns too
 
 
 class Source(NamedTuple):
@@ -241,7 +242,7 @@ class World:
         for name in ("inserted", "deleted", "updated"):
             expected = getattr(counts, name)
             assert expected is None or getattr(report, name) == expected, f"{name}: {expected} expected, {report}"
-        if counts.inserted or counts.deleted or counts.updated:
+        if counts.inserted or counts.deleted or counts.updated or counts.evolved:
             assert version == before + 1, f"rows changed and no version was made: {report}"
         elif counts.updated is not None:
             assert version == before, f"no row changed, and version {version} was made: {report}"

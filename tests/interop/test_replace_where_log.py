@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from pyspark.sql import SparkSession
 
 import lakemend
@@ -32,12 +32,20 @@ def test_deltalake_lives_with_a_replace_where(spark: SparkSession, table: lakeme
     assert previous["operation"] == "WRITE"
     assert previous["operationParameters"]["predicate"] == "(p = 1)"
     assert newest["operationParameters"]["predicate"] == "((id < 8) AND (p = 2))"
-    assert (int(newest["operationMetrics"]["numDeletedRows"]), int(newest["operationMetrics"]["numOutputRows"])) == (2, 1)
-    # A writer that began before: it finds both versions in its way, and lands on top.
+    assert (int(newest["operationMetrics"]["numDeletedRows"]), int(newest["operationMetrics"]["numOutputRows"])) == (
+        2,
+        1,
+    )
+    # A writer that began before is told of a conflict, as after a replacement of its own kind, and nothing worse.
+    with pytest.raises(CommitFailedError):
+        write_deltalake(writer, pa.table({"id": [99], "p": [0]}), mode="append")
+    writer = DeltaTable(location)
+    table.replace_where(spark.sql("SELECT 9L AS id, 9L AS p"), "p = 9")
+    # One that only added is no conflict: it lands on top.
     write_deltalake(writer, pa.table({"id": [100], "p": [0]}), mode="append")
     rows = DeltaTable(location).to_pyarrow_table().sort_by("id").to_pydict()["id"]
     assert rows == sorted(r.id for r in table.to_df().collect())
-    assert rows == sorted([*(i for i in range(20) if i % 4 != 1 and i not in (2, 6)), 1, 2, 100])
+    assert rows == sorted([*(i for i in range(20) if i % 4 != 1 and i not in (2, 6)), 1, 2, 9, 100])
 
 
 def test_the_record_stands_in_commit_info(spark: SparkSession, table: lakemend.Table, location: str) -> None:

@@ -16,11 +16,11 @@ from pyroaring import BitMap64
 
 from lakemend.brain.masks import masked_positions
 from lakemend.brain.plan import file_urls, wire_values
-from lakemend.brain.predicates import ALWAYS_TRUE, Predicate, conjunction, partition_column
+from lakemend.brain.predicates import ALWAYS_FALSE, ALWAYS_TRUE, Predicate, columns, conjunction, partition_column
 from lakemend.brain.pruning import covered_files, whole_files
 from lakemend.errors import InvalidInputError
 from lakemend.formats.format import FooterStats, Masked, Metadata, NewFile, PartitionField, Removed, Snapshot
-from lakemend.schema import find, from_wire
+from lakemend.schema import Path, find, from_wire
 from lakemend.storage import Store
 
 _ROW_LEVEL = ("rewrite", "delta")
@@ -223,9 +223,29 @@ def replaced_predicate(
     return conjunction(named if named is not None else request.get("read_predicates") or [])
 
 
-def is_bounded(request: Mapping[str, Any]) -> bool:
-    """Whether every new row is known to satisfy the replaced predicate."""
-    return request["operation"] == "overwrite_dynamic" or request.get("checked") is True
+def brought_predicate(
+    request: Mapping[str, Any], verb: str, metadata: Metadata, added: Sequence[NewFile]
+) -> Predicate | None:
+    """What every new row satisfies, rows that are only copied aside; None if nothing is known."""
+    if verb == "delete":
+        return ALWAYS_FALSE
+    if verb == "overwrite_dynamic" or request.get("checked") is True:
+        return replaced_predicate(request, verb, metadata, added)
+    read, assigned = request.get("read_predicates"), request.get("assigned")
+    if verb != "update" or read is None or assigned is None or reads_more(request):
+        return None
+    # An updated row keeps what the statement found it by, but for the columns it sets and what follows from them.
+    changed = {name.lower() for name in assigned}
+    kept = [p for p in read if all(_stays(path, changed, metadata) for path in columns(p))]
+    return conjunction(kept) if kept else None
+
+
+def _stays(path: Path, changed: set[str], metadata: Metadata) -> bool:
+    """Whether a column of the table is what it was; where a row lies is no column of it."""
+    top = find(metadata.schema, path[:1])
+    if top is None or top["name"].lower() in changed:
+        return False
+    return not any("generation" in key.lower() for key in top.get("metadata") or {})
 
 
 def reads_more(request: Mapping[str, Any]) -> bool:

@@ -25,14 +25,15 @@ committed on top; otherwise the cell names what makes it fail.
     file        the winner removed or masked a file that we removed, or removed a file that we masked
     row         the winner masked a row that we mask too (where we remove the file: `file`); different rows of one file
                 both land, their masks united
-    match       not under snapshot isolation: a file the winner added may hold rows that our read predicate matches
+    match       not under snapshot isolation: a file the winner added may hold new rows that our read predicate matches
     overlap     the rows both replace may be the same, even where neither found one, at every isolation level
     read-gone   not under snapshot isolation: the winner took rows from a file that our read predicate may match.
                 Updates, deletes and overwrites change every row they match, so what they left alone cannot have
                 mattered to them, unless they read more of the table than that (a subquery on it, the source of the
                 new rows)
 
-Files a compaction adds hold rows that were there before: they never count for `match` or `read-gone`.
+Files a compaction adds hold rows that were there before: they never count for `match` or `read-gone`. Nor do rows that
+a winner copied for `match`: if we changed what we read of them, the file they were copied from is a conflict.
 Two writers with the same transaction application id always conflict, whatever they did, and a restore
 conflicts with everything but appends that read nothing.
 
@@ -199,7 +200,7 @@ def _matching(change: Change, base: Snapshot, winner: Committed, may_match: MayM
         return None
     if change.isolation == "write-serializable" and winner.blind_append:
         return None
-    if winner.bounded and winner.replaced is not None and not may_overlap(reads, winner.replaced, base.metadata):
+    if _only_copied(change, reads, base, winner):
         return None
     fresh = _without(winner.added, winner.masked)
     if not fresh.num_rows:
@@ -209,6 +210,17 @@ def _matching(change: Change, base: Snapshot, winner: Committed, may_match: MayM
     if hit is None:
         return None
     return _conflict(winner, "match", "added a file that may hold rows this statement read", file=hit, predicate=reads)
+
+
+def _only_copied(change: Change, reads: Predicate, base: Snapshot, winner: Committed) -> bool:
+    """Whether no row that is new with the winner can match, whatever lies in its files beside them."""
+    if winner.brings is None or may_overlap(reads, winner.brings, base.metadata):
+        return False
+    if change.isolation == "serializable":
+        return True
+    # Rows copied from a file that came after our snapshot may be some of an append we were let pass over.
+    known = pc.is_in(pa.array(sorted(winner.removed), pa.string()), value_set=base.files["path"].combine_chunks())
+    return bool(pc.all(known, min_count=0).as_py())
 
 
 def _read_and_gone(change: Change, base: Snapshot, winner: Committed, may_match: MayMatch) -> Conflict | None:

@@ -29,6 +29,7 @@ from lakemend.storage import for_spark
 Predicate = dict[str, Any]
 
 ALWAYS_TRUE: Predicate = {"op": "ALWAYS_TRUE"}
+ALWAYS_FALSE: Predicate = {"op": "ALWAYS_FALSE"}
 FILE_COLUMN = "_file"
 _FLIPPED = {"=": "=", "<=>": "<=>", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 

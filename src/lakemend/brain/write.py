@@ -241,6 +241,8 @@ def _change(target: Target, request: Mapping[str, Any], operation: str, options:
         parameters[_REPLACED_TEXT[operation]] = request["text"]
     elif request.get("predicates") and operation not in ("overwrite", "append"):
         parameters["predicate"] = to_sql(conjunction(request["predicates"]))
+    elif request.get("condition"):
+        parameters["predicate"] = request["condition"]
     elif operation in ("update", "delete", "merge") and read is not None and "predicate" not in parameters:
         parameters["predicate"] = to_sql(read)
     change = Change(
@@ -252,7 +254,7 @@ def _change(target: Target, request: Mapping[str, Any], operation: str, options:
         feed=changes.new_files(request.get("feed") or (), metadata),
         read_predicate=read,
         replaced=changes.replaced_predicate(request, operation, metadata, added) if base is not None else None,
-        bounded=changes.is_bounded(request),
+        brings=changes.brought_predicate(request, operation, metadata, added),
         reads_more=changes.reads_more(request),
         metadata=target.metadata,
         replaces_table=target.replaces,

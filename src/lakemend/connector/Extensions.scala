@@ -8,13 +8,14 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.lakemend.{BeforeImage, JoinPruning, MergePlan, ReplaceRows, SparkBridge}
+import org.apache.spark.sql.lakemend.{BeforeImage, JoinPruning, MergePlan, ReplaceRows, SparkBridge, UnsteadySource}
 
 /** Found by every new session through META-INF/services. */
 class Extensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectResolutionRule(PathsInCatalog(_))
     extensions.injectResolutionRule(ChangesInPlan(_))
+    extensions.injectResolutionRule(UnsteadySource(_))
     extensions.injectOptimizerRule { session =>
       // Scans exist only after the last place that extensions offer for rules of the optimizer.
       val late = JoinPruning(session)

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.{QuotingUtils, UnsafeRowUtils}
 import org.apache.spark.sql.connector.catalog.{CatalogPlugin, CatalogV2Util, Column}
 import org.apache.spark.sql.connector.expressions.filter.PartitionPredicate
-import org.apache.spark.sql.connector.expressions.{Literal => V2Literal}
+import org.apache.spark.sql.connector.expressions.{Literal => V2Literal, LiteralValue}
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.WholeStageCodegenExec
 import org.apache.spark.sql.internal.connector.PartitionPredicateImpl
@@ -33,6 +33,8 @@ object SparkBridge {
   /** A timestamp option as microseconds since the epoch, read as SQL's TIMESTAMP AS OF would. */
   def micros(text: String): Long = TimeTravelSpec.resolveTimestampExpression(
     Literal(text), SparkSession.active.conf.get("spark.sql.session.timeZone"))
+
+  def literal(value: Any, dataType: DataType): V2Literal[_] = LiteralValue(value, dataType)
 
   def literalSql(literal: V2Literal[_]): String = Literal(literal.value, literal.dataType).sql
 

@@ -183,7 +183,7 @@ class Change:
     feed: Sequence[NewFile] = ()  # records of what happened to each row, for readers of changes alone
     read_predicate: dict[str, Any] | None = None
     replaced: dict[str, Any] | None = None
-    bounded: bool = False  # every row that is new satisfies `replaced`
+    brings: dict[str, Any] | None = None  # what every row that is new satisfies, rows that are only copied aside
     reads_more: bool = False  # it read rows that it neither changes nor replaces: a subquery on the table, say
     metadata: Metadata | None = None  # the new metadata, if it changes
     replaces_table: bool = False  # CREATE OR REPLACE: nothing of the base is kept
@@ -214,7 +214,7 @@ class Committed:
     domains: frozenset[str] = frozenset()  # domain metadata it touched
     replaced: dict[str, Any] | None = None  # the rows its own took the place of, as a wire predicate
     replaced_text: str | None = None  # the same where another engine spelled it, in SQL
-    bounded: bool = False  # every row that it brought satisfies `replaced`; rows of other files may have moved with it
+    brings: dict[str, Any] | None = None  # what every row it brought satisfies, rows it only copied aside
 
     def stats(self, path: Path) -> ColumnStats | None:
         """Bounds of a column of the added files."""

@@ -42,6 +42,7 @@ from tests.unit.brain_commit.writers import (
 from tests.unit.delta_write.delta_tables import Lake, equals, metadata
 
 LEVELS = ("serializable", "write-serializable", "snapshot")
+NOTHING = {"op": "ALWAYS_FALSE"}
 
 OURS: dict[str, Statement] = {
     "append": append((50, "a", 50.0)),
@@ -97,7 +98,7 @@ OUTCOMES = {
 # replaceWhere near, beside, far and of nothing; overwrite; metadata.
 EXPECTED = """
 append                    . . .   . . .   . . .   . .   . . . .   .   d
-append that reads         a a .   m m .   m g .   . .   m m . .   g   d
+append that reads         a a .   m g .   m g .   . .   m m . .   g   d
 update CoW                a . .   F F .   F F .   F .   F F . .   F   d
 delete CoW                a . .   F F .   F F .   F .   F F . .   F   d
 update MoR                a . .   F F .   r . .   F .   F . . .   F   d
@@ -198,6 +199,42 @@ def test_the_winner_that_changed_the_row_is_named(lake: Lake) -> None:
     with pytest.raises(CommitConflictError) as caught:
         commit(lake.table, base, change)
     assert (caught.value.rule, caught.value.version) == ("row", versions[1])
+
+
+def test_rows_found_by_lists_that_share_no_value_are_apart(lake: Lake) -> None:
+    """Statistics of the winner's new file overlap with what we look for; what its rows were found by does not."""
+    base = lake.table.latest()
+    odd, even = ({"op": "IN", "args": [{"col": ["id"]}, *_longs(ids)]} for ids in ((1, 3), (0, 2)))
+    ours = Change("update", masked=[lake.masked(base, file_of(base, "a"), 0, 2)], read_predicate=even)
+    new = lake.write([{"id": 1, "x": 0.0}, {"id": 3, "x": 0.0}], partition=("a",))
+    winner = Change("update", masked=[lake.masked(base, file_of(base, "a"), 1, 3)], added=[new], read_predicate=odd)
+    landed = commit(lake.table, base, replace(winner, brings=odd)).version
+    assert commit(lake.table, base, ours).version == landed + 1
+
+    base = lake.table.latest()
+    ours = Change("delete", masked=[lake.masked(base, file_of(base, "b"), 0)], read_predicate=even)
+    unknown = Change("update", added=[lake.write([{"id": 1, "x": 0.0}, {"id": 3, "x": 0.0}], partition=("a",))])
+    landed = commit(lake.table, base, replace(unknown, read_predicate=odd)).version
+    check_conflict(lake, base, ours, landed, "match")
+
+
+def _longs(values: tuple[int, ...]) -> list[dict[str, Any]]:
+    return [{"lit": value, "type": "long"} for value in values]
+
+
+def test_a_copy_of_an_append_that_was_passed_over_is_not(lake: Lake) -> None:
+    """A statement that came before an append cannot come after one that has seen the append, and may have to."""
+    base = lake.table.latest()
+    ours = replace(update("mor", 1).change(lake, base), isolation="write-serializable")
+    lake.append(lake.write([{"id": 1, "x": 9.0}, {"id": 80, "x": 9.0}], partition=("c",)))
+    seen = lake.table.latest()
+    copy = lake.write([{"id": 1, "x": 9.0}], partition=("c",))
+    gone = lake.removed(seen, file_of(seen, "c"))
+    winner = Change(
+        "delete", added=[copy], removed=gone, read_predicate=equals("id", 80), brings={"op": "ALWAYS_FALSE"}
+    )
+    landed = commit(lake.table, seen, winner).version
+    check_conflict(lake, base, ours, landed, "match")
 
 
 def test_one_application_id_is_for_one_writer(lake: Lake) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 
+from lakemend.brain.predicates import ALWAYS_FALSE
 from lakemend.formats.delta.alter import altered_metadata
 from lakemend.formats.format import Change, NewFile, Snapshot
 from tests.unit.delta_write.delta_tables import ALL, Lake, equals, metadata
@@ -117,14 +118,15 @@ def update(mode: str, id: int) -> Statement:
     """UPDATE t SET x = x + 100 WHERE id = …"""
     (i, p, x) = next(row for row in A + B if row[0] == id)
     return Statement(
-        _changed("update", mode, id, (i, p, x + 100), equals("id", id)),
+        _changed("update", mode, id, (i, p, x + 100), equals("id", id), brings=equals("id", id)),
         _each(lambda row: (row[0], row[1], row[2] + 100) if row[0] == id else row),
     )
 
 
 def delete(mode: str, id: int) -> Statement:
     return Statement(
-        _changed("delete", mode, id, None, equals("id", id)), _each(lambda row: None if row[0] == id else row)
+        _changed("delete", mode, id, None, equals("id", id), brings=ALWAYS_FALSE),
+        _each(lambda row: None if row[0] == id else row),
     )
 
 
@@ -160,7 +162,7 @@ def replace_where(partition: str, *new: Row) -> Statement:
         removed = [] if partition == "c" else lake.removed(base, file_of(base, partition))
         where = part(partition)
         return Change(
-            "replace_where", added=write(lake, new), removed=removed, read_predicate=where, replaced=where, bounded=True
+            "replace_where", added=write(lake, new), removed=removed, read_predicate=where, replaced=where, brings=where
         )
 
     return Statement(change, lambda rows: Counter(r for r in rows.elements() if r[1] != partition) + Counter(new))
@@ -170,7 +172,7 @@ def replace_row(mode: str, id: int, new: Row) -> Statement:
     """REPLACE WHERE id = …"""
     where = equals("id", id)
     return Statement(
-        _changed("replace_where", mode, id, new, where, replaced=where, bounded=True),
+        _changed("replace_where", mode, id, new, where, replaced=where, brings=where),
         lambda rows: Counter(r for r in rows.elements() if r[0] != id) + Counter([new]),
     )
 
@@ -178,7 +180,7 @@ def replace_row(mode: str, id: int, new: Row) -> Statement:
 def overwrite(*new: Row) -> Statement:
     def change(lake: Lake, base: Snapshot) -> Change:
         gone = lake.removed(base, *range(base.files.num_rows))
-        return Change("overwrite", added=write(lake, new), removed=gone, read_predicate=ALL, replaced=ALL, bounded=True)
+        return Change("overwrite", added=write(lake, new), removed=gone, read_predicate=ALL, replaced=ALL, brings=ALL)
 
     return Statement(change, lambda rows: Counter(new))
 

@@ -16,9 +16,16 @@ class Reads {
   /** A scan of the rows for which all predicates hold. */
   def add(predicates: Seq[Predicate]): Unit = scans.add(predicates)
 
+  /** Puts one scan in the place of all: its rows are the only ones on which the statement's outcome rests. */
+  def narrowTo(predicates: Seq[Predicate]): Unit = {
+    scans.clear()
+    scans.add(predicates)
+  }
+
   /** Adds them to a commit request; one that read nothing keeps its null. */
   def describe(commit: ObjectNode): ObjectNode = {
-    val all = scans.asScala.toSeq.distinct
+    val everything = scans.asScala.exists(_.isEmpty)
+    val all = if (everything) Seq(Nil) else scans.asScala.toSeq.distinct
     if (all.length == 1) commit.set[JsonNode]("read_predicates", Wire.predicates(all.head))
     else if (all.nonEmpty) commit.putArray("read_predicates").add(all.map(conjunction).reduce(either))
     commit

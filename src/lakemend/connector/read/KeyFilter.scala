@@ -4,10 +4,9 @@ import com.fasterxml.jackson.databind.JsonNode
 import lakemend.Wire
 import lakemend.catalog.TableMeta
 import org.apache.spark.sql.catalyst.util.TypeUtils
-import org.apache.spark.sql.connector.expressions.{Literal, NamedReference}
-import org.apache.spark.sql.connector.expressions.filter.Predicate
+import org.apache.spark.sql.connector.expressions.{Expressions, Literal, NamedReference}
+import org.apache.spark.sql.connector.expressions.filter.{AlwaysFalse, Predicate}
 import org.apache.spark.sql.lakemend.SparkBridge
-import org.apache.spark.sql.sources.{EqualTo, Filter, GreaterThanOrEqual, LessThanOrEqual}
 import org.apache.spark.sql.types._
 
 /** The keys that the other side of a join has for one column, known at run time: files between whose bounds none of
@@ -33,9 +32,12 @@ class KeyFilter(val column: String, dataType: DataType, keys: Array[Any]) {
     first < sorted.length && ordering.equiv(sorted(first), value)
   }
 
-  def isEmpty: Boolean = sorted.isEmpty
+  /** From the first key to the last. */
+  def range: Seq[Predicate] =
+    if (sorted.isEmpty) Seq(new AlwaysFalse) else Seq(bound(">=", sorted.head), bound("<=", sorted.last))
 
-  def bounds: Option[(Any, Any)] = if (sorted.isEmpty) None else Some((sorted.head, sorted.last))
+  private def bound(comparison: String, key: Any): Predicate =
+    new Predicate(comparison, Array(Expressions.column(SparkBridge.quoted(Seq(column))), SparkBridge.literal(key, dataType)))
 
   private def missing(node: JsonNode): Boolean = node.isMissingNode || node.isNull
 

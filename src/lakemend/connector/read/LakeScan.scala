@@ -46,6 +46,9 @@ class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int]
     * those that a rewriting statement has nothing to change in. */
   @volatile var keepsUnmatchedFiles: Boolean = false
 
+  /** The rows that the keys known at run time leave, as predicates. */
+  def keyRanges: Seq[Predicate] = keys.flatMap(_.range)
+
   /** Whether it is worth asking at run time which files hold a join's keys. */
   def canSkipFiles: Boolean = planned.files.length > 1
 

@@ -8,9 +8,9 @@ import lakemend.catalog.MetadataColumns
 import lakemend.read._
 import lakemend.write.{DataFile => _, _}
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.ProjectingInternalRow
 import org.apache.spark.sql.lakemend.TaskReports
-import org.apache.spark.sql.types.LongType
+import org.apache.spark.sql.types.{LongType, StructType}
 import org.roaringbitmap.longlong.Roaring64NavigableMap
 
 /** Files that were written again without their dead rows: their locations, and the files that take their place. */
@@ -39,15 +39,15 @@ class FeedRewrite(job: WriteJob) {
     val tasks = FilePacking.pack(spark, touched, splitting = false).toIndexedSeq.map { case p: SlicePartition =>
       p.slices.toSeq.map(slice => slice -> dead(slice.file.path).toBase64)
     }
-    val survivors = new SurvivorsTask(reader, layout, table.length, job.token)
+    val survivors = new SurvivorsTask(reader, layout, table, job.token)
     val messages = spark.sparkContext.parallelize(tasks, tasks.length)
       .mapPartitionsWithIndex((index, parts) => Iterator(survivors.run(index, parts.flatten))).collect()
     Rewritten(touched.map(_.path), FileMessage.files(messages.map(text => new FileMessage(text))), layout.statsColumns)
   }
 }
 
-/** Copies the rows of some files that are not dead. The position of a row follows the `width` columns of the table. */
-class SurvivorsTask(reader: SliceReaderFactory, layout: FileLayout, width: Int, token: String) extends Serializable {
+/** Copies the rows of some files that are not dead. The position of a row follows the columns of the table. */
+class SurvivorsTask(reader: SliceReaderFactory, layout: FileLayout, table: StructType, token: String) extends Serializable {
   def run(task: Int, files: Iterator[(FileSlice, String)]): String = {
     val writer = new DataFileWriter(layout, task, MaskWriter.OpenFiles)
     try {
@@ -64,9 +64,13 @@ class SurvivorsTask(reader: SliceReaderFactory, layout: FileLayout, width: Int, 
 
   private def copy(slice: FileSlice, dead: Roaring64NavigableMap, writer: DataFileWriter): Unit = {
     val rows = reader.createReader(new SlicePartition(Array(slice)))
+    val columns = new ProjectingInternalRow(table, table.indices)
     try while (rows.next()) {
-      val row: InternalRow = rows.get()
-      if (!dead.contains(row.getLong(width))) writer.write(row)
+      val row = rows.get()
+      if (!dead.contains(row.getLong(table.length))) {
+        columns.project(row)
+        writer.write(columns)
+      }
     } finally rows.close()
   }
 

@@ -40,20 +40,23 @@ case class MergePlan(spark: SparkSession) extends Rule[LogicalPlan] {
       case merge: MergeRows =>
         var checks = merge.checkCardinality
         val child = merge.child.transformDown {
-          case join @ Join(target, _, _, Some(condition), hint) if !decided(hint) && isTarget(target) =>
+          case whole @ Join(target, _, _, Some(condition), hint) if !decided(hint) && isTarget(target) =>
+            val (join, once) = KeptOnce.of(merge, whole)
             val watch = if (checks) Some(Ambiguity.watch(spark, merge, target, condition)) else None
             operation.ambiguous = watch
             operation.keepsUnmatchedFiles = leavesUnmatched(merge)
+            operation.condition = Some((if (write.condition.foldable) condition else write.condition).sql)
             checks = false
             val source = if (hasKeys(join)) SmallSource.of(spark, join.right, operation.onEnd) else None
             found = source.map(join -> _)
-            planned(join, source, write.originalTable, rows => watch.fold(rows)(Filter(_, rows)))
+            planned(join, source, write.originalTable, rows => (watch ++ once).foldLeft(rows)((r, f) => Filter(f, r)))
         }
         merge.copy(checkCardinality = checks, child = child)
     }
     (write, found) match {
       case (rewrite: ReplaceData, Some((join, source))) =>
-        rewrite.copy(query = query, groupFilterCondition = rewrite.groupFilterCondition.map(_ => hasMatch(join, source)))
+        rewrite.copy(query = query,
+          groupFilterCondition = if (operation.keepsUnmatchedFiles) Some(hasMatch(join, source)) else None)
       case _ => write.withNewQuery(query)
     }
   }
@@ -84,17 +87,26 @@ case class MergePlan(spark: SparkSession) extends Rule[LogicalPlan] {
   }
 
   /** The source's rows that match no row of the target, beside nulls for the target's columns. */
-  private def unmatched(join: Join, source: LogicalPlan, table: NamedRelation): Option[LogicalPlan] = {
-    for ((filters, target) <- place(join.left); original <- Some(table).collect { case r: DataSourceV2Relation => r }) yield {
-      val again = original.newInstance()
-      val fresh = AttributeMap(target.output.flatMap(a => again.output.find(_.name == a.name).map(a -> _)))
-      def moved(e: Expression): Expression = e.transform { case a: Attribute => fresh.getOrElse(a, a) }
-      val condition = moved(join.condition.get)
-      val columns = again.output.filter(condition.references.contains)
-      val rows = Project(columns, filters.map(moved).reduceOption(And(_, _)).fold[LogicalPlan](again)(Filter(_, again)))
-      Project(join.left.output.map(a => Alias(Literal(null, a.dataType), a.name)()) ++ source.output,
-        without(source, rows, condition))
+  private def unmatched(join: Join, source: LogicalPlan, table: NamedRelation): Option[LogicalPlan] =
+    (place(join.left), table) match {
+      case (Some((filters, target)), original: DataSourceV2Relation) =>
+        val again = original.newInstance()
+        val fresh = AttributeMap(target.output.flatMap(a => again.output.find(_.name == a.name).map(a -> _)))
+        val needed = join.condition.get.references.intersect(join.left.outputSet).toSeq ++ filters.flatMap(_.references)
+        // Metadata columns are not among the table's own.
+        if (needed.forall(fresh.contains)) Some(padded(join, source, again, filters, fresh)) else None
+      case _ => None
     }
+
+  private def padded(
+      join: Join, source: LogicalPlan, again: DataSourceV2Relation, filters: Seq[Expression],
+      fresh: AttributeMap[AttributeReference]): LogicalPlan = {
+    def moved(e: Expression): Expression = e.transform { case a: Attribute => fresh.getOrElse(a, a) }
+    val condition = moved(join.condition.get)
+    val columns = again.output.filter(condition.references.contains)
+    val rows = Project(columns, filters.map(moved).reduceOption(And(_, _)).fold[LogicalPlan](again)(Filter(_, again)))
+    Project(join.left.output.map(a => Alias(Literal(null, a.dataType), a.name)()) ++ source.output,
+      without(source, rows, condition))
   }
 
   private def inserts(query: LogicalPlan): LogicalPlan = query.transformDown {

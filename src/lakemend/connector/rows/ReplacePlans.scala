@@ -38,13 +38,15 @@ case class ReplacePlans(spark: SparkSession) extends RewriteRowLevelCommand {
 
   /** Whole files go: a plain write of the rows that come. */
   def byFiles(o: OverwriteByExpression, relation: DataSourceV2Relation, table: LakeTable, rows: LogicalPlan,
-      replacement: Replacement): LogicalPlan =
-    o.copy(table = relation.copy(table = new ReplacedTable(table, replacement)), deleteExpr = Literal.TrueLiteral, query = rows)
+      replacement: Replacement): LogicalPlan = {
+    val replaced = new ReplacedTable(table, replacement, areFew(rows))
+    o.copy(table = relation.copy(table = replaced), deleteExpr = Literal.TrueLiteral, query = gathered(rows))
+  }
 
   /** Rows of some files go. */
   def byPredicate(o: OverwriteByExpression, relation: DataSourceV2Relation, table: LakeTable, rows: LogicalPlan,
       condition: Expression, replacement: Replacement): LogicalPlan =
-    rowLevel(o, relation, new ReplacedTable(table, replacement), rows, new Target {
+    rowLevel(o, relation, new ReplacedTable(table, replacement, areFew(rows)), rows, new Target {
       override def going(read: LogicalPlan): LogicalPlan = Filter(condition, read)
       override def staying(read: LogicalPlan): LogicalPlan = Filter(Not(EqualNullSafe(condition, Literal.TrueLiteral)), read)
       override def pushed: Expression = condition
@@ -57,7 +59,7 @@ case class ReplacePlans(spark: SparkSession) extends RewriteRowLevelCommand {
     val keys = Project(rows.output.map(a => Alias(a, a.name)()), rows)
     val condition = by.condition(spark, relation, keys, table.meta)
     val replacement = new Replacement(by.operation, by.text, None, ReplacedFiles.Scanned, Nil)
-    rowLevel(o, relation, new ReplacedTable(table, replacement), rows, new Target {
+    rowLevel(o, relation, new ReplacedTable(table, replacement, areFew(rows)), rows, new Target {
       override def going(read: LogicalPlan): LogicalPlan = Join(read, keys, LeftSemi, Some(condition), JoinHint.NONE)
       override def staying(read: LogicalPlan): LogicalPlan = Join(read, keys, LeftAnti, Some(condition), JoinHint.NONE)
       override def pushed: Expression = condition
@@ -122,11 +124,17 @@ case class ReplacePlans(spark: SparkSession) extends RewriteRowLevelCommand {
   private def nothing(columns: Seq[Attribute]): Seq[NamedExpression] = columns.map(a => Alias(Literal(null, a.dataType), a.name)())
 
   /** Rows come clustered by partition, as in any other write; rows that go or stay are left where they lie. */
-  private def arriving(rows: LogicalPlan, relation: DataSourceV2Relation, table: LakeTable, sorted: Boolean): LogicalPlan = {
-    val named = Project(rows.output.zip(relation.output).map { case (row, column) => Alias(row, column.name)() }, rows)
-    val clustering = new Clustering(table.meta, key => Option(relation.options.get(key)).orElse(table.meta.properties.get(key)))
+  private def arriving(rows: LogicalPlan, relation: DataSourceV2Relation, table: ReplacedTable, sorted: Boolean): LogicalPlan = {
+    val named = Project(rows.output.zip(relation.output).map { case (row, column) => Alias(row, column.name)() }, gathered(rows))
+    def option(key: String): Option[String] = Option(relation.options.get(key)).orElse(table.meta.properties.get(key))
+    val clustering = new Clustering(table.meta, option, table.few)
     DistributionAndOrderingUtils.prepareQuery(new RowOrder(clustering, sorted), named, relation.funCatalog)
   }
+
+  private def areFew(rows: LogicalPlan): Boolean = rows.maxRows.exists(_ <= ReplacePlans.FewRows)
+
+  /** Few rows go through one task, and so into one file per partition, without a shuffle. */
+  private def gathered(rows: LogicalPlan): LogicalPlan = if (areFew(rows)) Repartition(1, shuffle = false, rows) else rows
 
   private def merged(options: Map[String, String], more: CaseInsensitiveStringMap): CaseInsensitiveStringMap = {
     val all = new JHashMap[String, String](more.asCaseSensitiveMap)
@@ -142,4 +150,5 @@ case class ReplacePlans(spark: SparkSession) extends RewriteRowLevelCommand {
 
 object ReplacePlans {
   val ShownColumns = 20
+  val FewRows = 10000L
 }

@@ -1,9 +1,10 @@
 package org.apache.spark.sql.lakemend
 
-import java.util.{List => JList, Map => JMap}
+import java.util.{List => JList}
 
 import scala.jdk.CollectionConverters._
 
+import lakemend.Bridge
 import lakemend.catalog.LakeTable
 import org.apache.spark.sql.Column
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
@@ -15,24 +16,35 @@ import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRela
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** Replacements asked for in Python: each is one write of `Incoming` rows. A condition is SQL text or a Column. */
+/**
+ * Replacements asked for in Python: each is one write of `Incoming` rows. A condition is SQL text or a Column; names and
+ * options come as JSON, for every list that crosses costs as many messages as it has entries. Without `execute` the
+ * statement is analysed alone.
+ */
 object ReplaceStatements {
+  /** Rows replace those of a condition. */
+  def where(spark: SparkSession, table: String, frame: DataFrame, condition: Object, options: String, evolution: Boolean,
+      execute: Boolean): Unit =
+    write(spark, table, Incoming(frame.logicalPlan, new ByPredicate(asked(spark, condition))), options, evolution, execute)
+
   /** Each frame replaces the rows of its own condition, all in one version. */
-  def where(spark: SparkSession, table: JList[String], frames: JList[DataFrame], conditions: JList[Object],
-      options: JMap[String, String], evolution: Boolean, execute: Boolean): Unit = {
+  def whereEach(spark: SparkSession, table: String, frames: JList[DataFrame], conditions: JList[Object], options: String,
+      evolution: Boolean, execute: Boolean): Unit = {
     val marked = frames.asScala.zip(conditions.asScala).map { case (frame, condition) =>
       Incoming(frame.logicalPlan, new ByPredicate(asked(spark, condition)))
     }.toSeq
     write(spark, table, if (marked.length == 1) marked.head else Union(marked, byName = true), options, evolution, execute)
   }
 
-  def using(spark: SparkSession, table: JList[String], frame: DataFrame, columns: JList[String],
-      options: JMap[String, String], evolution: Boolean, execute: Boolean): Unit =
-    write(spark, table, Incoming(frame.logicalPlan, new ByKeys(columns.asScala.toSeq)), options, evolution, execute)
+  def using(spark: SparkSession, table: String, frame: DataFrame, columns: String, options: String, evolution: Boolean,
+      execute: Boolean): Unit =
+    write(spark, table, Incoming(frame.logicalPlan, new ByKeys(texts(columns))), options, evolution, execute)
 
-  def on(spark: SparkSession, table: JList[String], frame: DataFrame, condition: Object,
-      options: JMap[String, String], evolution: Boolean, execute: Boolean): Unit =
+  def on(spark: SparkSession, table: String, frame: DataFrame, condition: Object, options: String, evolution: Boolean,
+      execute: Boolean): Unit =
     write(spark, table, Incoming(frame.logicalPlan, new ByCondition(asked(spark, condition))), options, evolution, execute)
+
+  private def texts(json: String): Seq[String] = Bridge.mapper.readTree(json).asScala.map(_.asText).toSeq
 
   private def asked(spark: SparkSession, condition: Object): Either[String, Expression] = condition match {
     case column: Column => Right(spark.expression(column))
@@ -48,12 +60,13 @@ object ReplaceStatements {
     case node => node.expressions.exists(e => !e.deterministic || e.exists(_.isInstanceOf[UserDefinedExpression]))
   }
 
-  private def write(spark: SparkSession, table: JList[String], rows: LogicalPlan, options: JMap[String, String],
-      evolution: Boolean, execute: Boolean): Unit = {
-    val target = UnresolvedRelation(table.asScala.toSeq, CaseInsensitiveStringMap.empty, isStreaming = false)
+  private def write(spark: SparkSession, table: String, rows: LogicalPlan, options: String, evolution: Boolean,
+      execute: Boolean): Unit = {
+    val target = UnresolvedRelation(texts(table), CaseInsensitiveStringMap.empty, isStreaming = false)
       .requireWritePrivileges(Set(TableWritePrivilege.INSERT, TableWritePrivilege.DELETE))
     // Should no rule take the markers out, this condition replaces nothing.
-    val plan = OverwriteByExpression.byName(target, rows, Literal.FalseLiteral, options.asScala.toMap, evolution)
+    val named = Bridge.mapper.readTree(options).properties().asScala.map(e => e.getKey -> e.getValue.asText).toMap
+    val plan = OverwriteByExpression.byName(target, rows, Literal.FalseLiteral, named, evolution)
     if (execute) Dataset.ofRows(spark, plan) else spark.sessionState.executePlan(plan).assertAnalyzed()
   }
 }

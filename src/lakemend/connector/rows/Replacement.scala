@@ -86,15 +86,18 @@ object Watch {
   }
 }
 
-/** The table as a replacement sees it: its scan leaves out files that go unread, and its write is the replacement. */
-class ReplacedTable(of: LakeTable, replacement: Replacement) extends LakeTable(of.meta, of.reads) {
+/**
+ * The table as a replacement sees it: its scan leaves out files that go unread, and its write is the replacement.
+ * `few` rows come, in one task.
+ */
+class ReplacedTable(of: LakeTable, replacement: Replacement, val few: Boolean) extends LakeTable(of.meta, of.reads) {
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
     new LakeScanBuilder(meta, options, reads = new Reads, without = replacement.unread)
 
   /** Spark asks for every row to be overwritten; what that means here is the replacement's alone. */
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = new WriteBuilder with SupportsTruncate {
     override def truncate(): WriteBuilder = this
-    override def build(): Write = new LakeWrite(new WriteJob(meta, info, send), WriteMode.Replace(replacement))
+    override def build(): Write = new LakeWrite(new WriteJob(meta, info, send), WriteMode.Replace(replacement), few)
   }
 
   def masking(info: RowLevelOperationInfo): MaskRows = new ReplaceByMasks(this, info, replacement)

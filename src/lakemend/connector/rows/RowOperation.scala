@@ -9,6 +9,7 @@ import lakemend.catalog.{MetadataColumns, Reads, TableMeta}
 import lakemend.read.{LakeScan, LakeScanBuilder}
 import lakemend.write.{WriteJob, WrittenFile}
 import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference}
+import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read.{Scan, ScanBuilder}
 import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.connector.write.RowLevelOperation.Command
@@ -39,10 +40,16 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
   /** Whether the statement reads the table for more than the rows it changes: see `OwnReads`. */
   @volatile var readsMore: Boolean = true
 
+  /** The columns an UPDATE sets, as far as that is known. */
+  @volatile var assigned: Option[Seq[String]] = None
+
   def location: String = meta.location
 
   /** A MERGE that does nothing to target rows without a match, so that files without one stay as they are. */
   @volatile var keepsUnmatchedFiles: Boolean = false
+
+  /** A MERGE's ON condition, for the history. */
+  @volatile var condition: Option[String] = None
 
   /** Sees the rows of a MERGE that match; it complains where a target row does so twice. */
   @volatile var ambiguous: Option[Witness] = None
@@ -61,6 +68,8 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
     override def commit(request: ObjectNode): Unit = {
       end()
       ambiguous.foreach(refuse)
+      condition.foreach(request.put("condition", _))
+      readByKey.foreach(reads.narrowTo)
       super.commit(request)
     }
 
@@ -69,6 +78,10 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
       super.abort(files)
     }
   }
+
+  /** A MERGE's outcome rests on the target rows that have a key of its source, whatever else its scans came across. */
+  private def readByKey: Option[Seq[Predicate]] =
+    scan.filter(s => keepsUnmatchedFiles && !readsMore && s.keyRanges.nonEmpty).map(s => s.request.predicates ++ s.keyRanges)
 
   private def refuse(watch: Witness): Unit = if (watch.complaints.count > 0) {
     val rows = if (watch.complaints.count == 1) "one row" else s"${watch.complaints.count} rows"

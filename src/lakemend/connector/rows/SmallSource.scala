@@ -1,6 +1,7 @@
 package org.apache.spark.sql.lakemend
 
 import lakemend.catalog.LakeTable
+import lakemend.rows.RowOperation
 import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.{Dependency, OneToOneDependency, Partition, SparkContext, TaskContext}
 import org.apache.spark.rdd.RDD
@@ -8,6 +9,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, PythonUDF, ScalaUDF, SubqueryExpression}
 import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.LogicalRDD
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
@@ -82,4 +84,22 @@ class KeptRows(context: SparkContext, @transient source: () => RDD[InternalRow])
 
   override def compute(split: Partition, task: TaskContext): Iterator[InternalRow] =
     firstParent[InternalRow].iterator(split, task)
+}
+
+/**
+ * Spark evaluates the source of a MERGE a second time to learn which files have matches, and refuses one that draws
+ * random numbers or makes identifiers. `MergePlan` asks with the rows it keeps, so Spark need not.
+ */
+case class UnsteadySource(spark: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
+    case write: WriteDelta if write.operation.isInstanceOf[RowOperation] && write.groupFilterCondition.exists(isUnsteady) =>
+      write.copy(groupFilterCondition = None)
+    case write: ReplaceData if write.operation.isInstanceOf[RowOperation] && write.groupFilterCondition.exists(isUnsteady) =>
+      write.copy(groupFilterCondition = None)
+  }
+
+  private def isUnsteady(condition: Expression): Boolean = condition.exists {
+    case subquery: SubqueryExpression => subquery.plan.exists(_.expressions.exists(!_.deterministic))
+    case other => !other.deterministic
+  }
 }

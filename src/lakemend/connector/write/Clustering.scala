@@ -15,10 +15,10 @@ import org.apache.spark.sql.connector.write.{RequiresDistributionAndOrdering, Wr
  * Options or table properties: `write.distribution-mode` (hash, none), `write.advisory-partition-size` (bytes of
  * shuffle data per task), `write.fanout-files` (n: do not sort, keep up to n files open).
  */
-class Clustering(meta: TableMeta, option: String => Option[String]) {
+class Clustering(meta: TableMeta, option: String => Option[String], few: Boolean = false) {
   private val partitionColumns: Array[NamedReference] = meta.partitioning.map(_.toSpark.references.head).toArray
   private val clustered: Boolean = option("write.distribution-mode").map(_.toLowerCase) match {
-    case None | Some("hash") => partitionColumns.nonEmpty
+    case None | Some("hash") => partitionColumns.nonEmpty && !few
     case Some("none") => false
     case Some(other) => throw LakemendException.invalid(s"write.distribution-mode is '$other'",
       "it may be hash or none", "hash clusters rows by partition before the write, none leaves them where they are")

@@ -5,9 +5,9 @@ import org.apache.spark.sql.connector.expressions.SortOrder
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.write._
 
-/** A write that adds rows and, by its mode, takes others away. */
-class LakeWrite(job: WriteJob, mode: WriteMode) extends Write with RequiresDistributionAndOrdering {
-  private val clustering = new Clustering(job.meta, job.option)
+/** A write that adds rows and, by its mode, takes others away. `few` rows are not worth being clustered. */
+class LakeWrite(job: WriteJob, mode: WriteMode, few: Boolean = false) extends Write with RequiresDistributionAndOrdering {
+  private val clustering = new Clustering(job.meta, job.option, few)
   private val batch = new LakeBatchWrite(job, mode, clustering.fanout.getOrElse(job.layout.sortedOpenFiles))
 
   override def description: String = s"lakemend ${job.meta.name} ${mode.operation}"

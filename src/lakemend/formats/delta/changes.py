@@ -74,7 +74,7 @@ def read_change(base: DeltaSnapshot, file: CommitFile, modified: int) -> DeltaCo
         domains=frozenset(commits.domains),
         replaced=(own or {}).get("replacedPredicate"),
         replaced_text=None if own else replaced_text(info),
-        bounded=(own or {}).get("bounded") is True,
+        brings=(own or {}).get("brings"),
         base=base,
         pieces=(Piece(adds, source),) if len(adds) else (),
     )

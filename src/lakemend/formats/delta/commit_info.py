@@ -151,7 +151,9 @@ def commit_info(
     if change.read_predicate is not None:
         own["readPredicate"] = change.read_predicate
     if change.replaced is not None:
-        own |= {"replacedPredicate": change.replaced, "bounded": change.bounded}
+        own["replacedPredicate"] = change.replaced
+    if change.brings is not None:
+        own["brings"] = change.brings
     if change.operation == "replace_where":
         own["replaceWhere"] = {"predicate": change.parameters.get("predicate"), "dataChange": change.data_change}
     if only_adds_vectors:
