@@ -49,7 +49,8 @@ class Driver:
             )
         self._errors = scratch / "stderr.txt"
         self._lines: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
 
     def wait_until_ready(self) -> None:
         while self._line() != READY:
@@ -88,7 +89,8 @@ class Driver:
         return [tuple(json.loads(self._line())) for _ in range(count)]
 
     def told_before_it_died(self) -> list[Any]:
-        """What it still managed to say."""
+        """What it still managed to say. The pipe may hold more than was read of it when the process died."""
+        self._listener.join(self.PATIENCE)
         found = []
         while not self._lines.empty():
             line = self._lines.get()

@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.util.RowDeltaUtils._
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.write.{RowLevelOperationInfoImpl, RowLevelOperationTable}
 import org.apache.spark.sql.connector.write.RowLevelOperation.Command
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DistributionAndOrderingUtils}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -131,7 +132,14 @@ case class ReplacePlans(spark: SparkSession) extends RewriteRowLevelCommand {
     DistributionAndOrderingUtils.prepareQuery(new RowOrder(clustering, sorted), named, relation.funCatalog)
   }
 
-  private def areFew(rows: LogicalPlan): Boolean = rows.maxRows.exists(_ <= ReplacePlans.FewRows)
+  private def areFew(rows: LogicalPlan): Boolean = rows.maxRows.exists(_ <= ReplacePlans.FewRows) || isSmallFile(rows)
+
+  /** Rows of files of known size, which nothing above makes more of. */
+  private def isSmallFile(rows: LogicalPlan): Boolean = !rows.exists {
+    case _: Project | _: Filter | _: SubqueryAlias | _: Sort | _: Aggregate => false
+    case LogicalRelation(_: HadoopFsRelation, _, _, _, _) => false
+    case _ => true
+  } && rows.collectLeaves().map(_.stats.sizeInBytes).sum <= ReplacePlans.SmallFile
 
   /** Few rows go through one task, and so into one file per partition, without a shuffle. */
   private def gathered(rows: LogicalPlan): LogicalPlan = if (areFew(rows)) Repartition(1, shuffle = false, rows) else rows
@@ -151,4 +159,5 @@ case class ReplacePlans(spark: SparkSession) extends RewriteRowLevelCommand {
 object ReplacePlans {
   val ShownColumns = 20
   val FewRows = 10000L
+  val SmallFile = 4L << 20
 }
