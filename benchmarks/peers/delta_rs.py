@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 
+import pyarrow.compute as pc
 import pyarrow.dataset
 from deltalake import DeltaTable, write_deltalake
 
@@ -32,6 +33,10 @@ class DeltaRs:
     def run(self, table: str, statement: Statement) -> float:
         return seconds(lambda: self._run(self._open[table], statement))
 
+    def checksum(self, table: str) -> list[float]:
+        rows = self._open[table].to_pyarrow_table(columns=["id", "a", "b"])
+        return [rows.num_rows, *(pc.sum(column).as_py() for column in rows.columns)]
+
     def _run(self, table: DeltaTable, statement: Statement) -> None:
         if isinstance(statement, Update):
             table.update(updates={statement.column: statement.value}, predicate=statement.where)
@@ -47,6 +52,8 @@ class DeltaRs:
             merge.when_matched_update_all().when_not_matched_insert_all().execute()
         elif isinstance(statement, ReplaceWhere):
             write_deltalake(table, _rows(statement.source), mode="overwrite", predicate=statement.where)
+        else:
+            write_deltalake(table, _rows(statement.source), mode="overwrite")
 
 
 def _rows(source: str) -> pyarrow.Table:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.data import scratch
-from benchmarks.peers.engine import BOTH, Base, Mode, link_tree
+from benchmarks.peers.engine import BOTH, Base, Mode, checksum_sql, link_tree
 from benchmarks.peers.process import Process
 from benchmarks.peers.statements import Statement
 
@@ -39,6 +39,9 @@ class DeltaSpark:
 
     def run(self, table: str, statement: Statement) -> float:
         return self._process.run(table, statement)
+
+    def checksum(self, table: str) -> list[float]:
+        return self._process.rows(checksum_sql(table))[0]
 
     def storm(self, table: str, **arguments: Any) -> dict[str, Any]:
         return self._process.storm(table=table, **arguments)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.data import scratch
-from benchmarks.peers.engine import BOTH, Base, Mode
+from benchmarks.peers.engine import BOTH, Base, Mode, checksum_sql
 from benchmarks.peers.process import Process
 from benchmarks.peers.statements import Statement
 
@@ -38,6 +38,9 @@ class Iceberg:
 
     def run(self, table: str, statement: Statement) -> float:
         return self._process.run(table, statement)
+
+    def checksum(self, table: str) -> list[float]:
+        return self._process.rows(checksum_sql(table))[0]
 
     def _create(self, base: Base, mode: Mode) -> tuple[str, int]:
         table = f"ice.db.{base.name}_{mode.replace('-', '_')}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.data import scratch, spark
-from benchmarks.peers.engine import BOTH, Base, Mode, link_tree
+from benchmarks.peers.engine import BOTH, Base, Mode, checksum_sql, link_tree
 from benchmarks.peers.statements import Statement, view
 from benchmarks.ratio import seconds
 from lakemend import __version__
@@ -18,6 +18,7 @@ class Ours:
 
     def __init__(self) -> None:
         self._copies = 0
+        self._views: set[str] = set()
 
     def fresh(self, base: Base, mode: Mode) -> str:
         self._copies += 1
@@ -31,6 +32,11 @@ class Ours:
         return table
 
     def run(self, table: str, statement: Statement) -> float:
-        if made := view(statement):
-            spark().sql(made)
+        make_view = view(statement)
+        if make_view and make_view not in self._views:
+            spark().sql(make_view)
+            self._views.add(make_view)
         return seconds(lambda: spark().sql(statement.sql(table)))
+
+    def checksum(self, table: str) -> list[float]:
+        return list(spark().sql(checksum_sql(table)).collect()[0])

@@ -29,6 +29,7 @@ class Process:
 
     def __init__(self, name: str, pyspark: str, package: str, settings: Mapping[str, str]) -> None:
         self.name = name
+        self._views: set[str] = set()
         python = python_with(pyspark)
         directory = scratch() / name
         directory.mkdir()
@@ -55,8 +56,10 @@ class Process:
         return float(self._ask({"sql": text})["seconds"])
 
     def run(self, table: str, statement: Statement) -> float:
-        if made := view(statement):
-            self.sql(made)
+        make_view = view(statement)
+        if make_view and make_view not in self._views:
+            self.sql(make_view)
+            self._views.add(make_view)
         return self.sql(statement.sql(table))
 
     def rows(self, query: str) -> list[list[Any]]:

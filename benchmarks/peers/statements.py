@@ -47,16 +47,24 @@ class ReplaceWhere:
         return f"INSERT INTO {table} REPLACE WHERE {self.where} SELECT * FROM {view_name(self.source)}"
 
 
+@dataclass(frozen=True)
+class Overwrite:
+    source: str
+
+    def sql(self, table: str) -> str:
+        return f"INSERT OVERWRITE {table} SELECT * FROM {view_name(self.source)}"
+
+
 def view_name(source: str) -> str:
     return "source_" + PurePath(source).name.replace("-", "_")
 
 
 def view(statement: Statement) -> str | None:
     """The SQL that makes the view a statement reads from."""
-    if not isinstance(statement, Upsert | ReplaceWhere):
+    if not isinstance(statement, Upsert | ReplaceWhere | Overwrite):
         return None
     name = view_name(statement.source)
     return f"CREATE OR REPLACE TEMPORARY VIEW {name} USING parquet OPTIONS (path '{statement.source}')"
 
 
-Statement = Update | Delete | Upsert | ReplaceWhere
+Statement = Update | Delete | Upsert | ReplaceWhere | Overwrite

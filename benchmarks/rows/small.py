@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.data import spark
 from benchmarks.peers.engine import BOTH
 from benchmarks.peers.race import race
 from benchmarks.peers.statements import Delete, ReplaceWhere, Update
@@ -13,8 +12,8 @@ from benchmarks.rows import tables
 
 ROWS = 100_000
 PARTITIONS = 1_000
-ROUNDS = 9
-WARM = 8
+ROUNDS = 7
+WARM = 7
 
 
 def run() -> Iterator[Figure]:
@@ -46,8 +45,7 @@ def run() -> Iterator[Figure]:
 
     def replacement(round: int) -> ReplaceWhere:
         part = round % PARTITIONS
-        ids = spark().range(part, ROWS * 10, PARTITIONS, 1)
-        return ReplaceWhere(tables.source(f"part-{part}-of-{PARTITIONS}", ids, PARTITIONS), f"part = {part}")
+        return ReplaceWhere(tables.partition(ROWS * 10, PARTITIONS, part), f"part = {part}")
 
     replaced = race(many, "merge-on-read", replacement, rounds=ROUNDS, warm=WARM, restore=False)
     yield from replaced.figures("replaceWhere of 1 partition of 1,000", seconds=0.06, against=targets)

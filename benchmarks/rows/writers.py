@@ -13,7 +13,7 @@ from benchmarks.peers.race import ours, peers
 from benchmarks.ratio import Figure
 
 # delta-spark runs most statements several times until they land: fewer of them tell its pace as well.
-THEIR_COMMITS = 10
+THEIR_COMMITS = 4
 WARM = 5
 
 
@@ -33,7 +33,7 @@ def run() -> Iterator[Figure]:
     peer = peers().get(DeltaSpark.name)
     if isinstance(peer, DeltaSpark):
         copy = peer.fresh(base, "merge-on-read")
-        theirs = Storm(**peer.storm(copy, commits=THEIR_COMMITS, warm=2))
+        theirs = Storm(**peer.storm(copy, commits=THEIR_COMMITS, warm=1))
         yield Figure(
             "the same, seconds per commit, against delta-spark",
             theirs.per_second / mine.per_second,

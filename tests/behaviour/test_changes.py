@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from collections import Counter
@@ -156,9 +157,8 @@ def test_rows_that_stay_the_same_are_no_changes(spark: SparkSession, namespace: 
     query = "SELECT id, 1 AS v FROM VALUES (1), (2), (2), (3) AS t(id)"
     table = created(spark, f"{namespace}.t", query, mode, feed=False)
     spark.sql(f"UPDATE {table.name} SET v = v WHERE id < 3")
-    spark.sql(
-        f"INSERT OVERWRITE {table.name} SELECT * FROM {table.name} WHERE id <> 2 UNION ALL SELECT 2, 1 UNION ALL SELECT 4, 1"
-    )
+    one_two_less = f"SELECT * FROM {table.name} WHERE id <> 2 UNION ALL SELECT 2, 1"
+    spark.sql(f"INSERT OVERWRITE {table.name} {one_two_less} UNION ALL SELECT 4, 1")
     assert told(read(spark, table, 1)) == {2: [("delete", 2, 1), ("insert", 4, 1)]}
     # As they stand in the files, on request.
     raw = told(read(spark, table, 1, deduplicationMode="none"))
@@ -173,6 +173,30 @@ def test_with_a_feed_every_update_counts(spark: SparkSession, namespace: str, mo
     images = [("update_postimage", 1, 1), ("update_preimage", 1, 1)]
     assert told(read(spark, table, 1)) == {1: images, 2: everything} == theirs(table, 1)
     assert told(read(spark, table, 1, deduplicationMode="netChanges")) == {}
+
+
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_rows_that_are_replaced(spark: SparkSession, namespace: str, mode: str, feed: bool, vectors: str) -> None:
+    """Files wholly and partly inside of the predicate, and rows that are the same before and after."""
+    if mode == "merge-on-read" and vectors == "false":
+        pytest.skip("rows cannot be masked without deletion vectors")
+    table = lakemend.table(spark, f"{namespace}.t")
+    more = properties(mode, feed) | {"delta.enableDeletionVectors": vectors}
+    for low in (0, 10, 20):
+        table.append(spark.sql(f"SELECT id, id % 2 AS v FROM range({low}, {low + 4})"), properties=more)
+    spark.sql(f"INSERT INTO {table.name} REPLACE WHERE id >= 12 SELECT 13L, 1 UNION ALL SELECT 50L, 5")
+    table.replace_using(spark.sql("SELECT 1L AS id, 7 AS v"), ["id"])
+    gone = [("delete", id, id % 2) for id in (12, 13, 20, 21, 22, 23)]
+    expected = {
+        3: sorted([*gone, ("insert", 13, 1), ("insert", 50, 5)], key=repr),
+        4: [("delete", 1, 1), ("insert", 1, 7)],
+    }
+    if not feed:
+        expected[3] = [row for row in expected[3] if row[1:] != (13, 1)]
+    assert told(read(spark, table, 3)) == expected
+    if feed and mode == "copy-on-write":
+        assert theirs(table, 3) == expected
+        assert all(masked == 0 for masked in table.files()["masked"].to_pylist())
 
 
 def test_a_feed_turned_on_and_off(spark: SparkSession, namespace: str, mode: str) -> None:
@@ -487,6 +511,22 @@ def test_the_usual_option_of_delta(spark: SparkSession, namespace: str, mode: st
     assert by_path.count() == 2
 
 
+def test_files_that_do_not_say_how_many_rows_they_have(spark: SparkSession, location_of: str) -> None:
+    rows = pa.table({"id": [1, 2, 3], "v": [1, 1, 1]})
+    turned = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "false"}
+    deltalake.write_deltalake(location_of, rows, configuration=turned)
+    log = Path(location_of, "_delta_log", f"{0:020d}.json")
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        action.get("add", {}).pop("stats", None)
+    log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+    table = lakemend.table(spark, location_of)
+    table.update(set={"v": "2"}, where="id = 2")
+    frame = spark.read.option("startingVersion", 1).changes(f"lake.delta.`{location_of}`")
+    assert told(frame) == {1: [("update_postimage", 2, 2), ("update_preimage", 2, 1)]} == theirs(table, 1)
+    assert table.to_df().count() == 3
+
+
 def test_changes_made_by_deltalake(spark: SparkSession, location_of: str) -> None:
     rows = pa.table({"id": [1, 2, 3], "v": ["a", "b", "c"]})
     deltalake.write_deltalake(location_of, rows, configuration={"delta.enableChangeDataFeed": "true"})
@@ -549,6 +589,18 @@ def test_a_statement_that_fails_leaves_no_records(
     assert records(table) == [], "a deletion of whole files is told by the log"
     spark.sql(f"DELETE FROM {table.name} WHERE id = 1")
     assert len(records(table)) == 1
+
+
+def test_files_that_become_mostly_dead(spark: SparkSession, namespace: str, feed: bool) -> None:
+    """They are written again in the same version, which changes none of their other rows."""
+    table = created(spark, f"{namespace}.t", "SELECT id, 0 AS v FROM range(0, 10, 1, 1)", "merge-on-read", feed)
+    spark.sql(f"ALTER TABLE {table.name} SET TBLPROPERTIES ('write.mask.max-dead-share' = '0.5')")
+    assert table.update(set={"v": "1"}, where="id < 8").files_masked == 0
+    assert {row[1] for row in told(read(spark, table, 2))[2]} == set(range(8))
+    spark.sql(f"INSERT INTO {table.name} REPLACE WHERE id >= 2 SELECT 9L, 9")
+    changed = told(read(spark, table, 3))[3]
+    assert sorted(row[1] for row in changed if row[0] == "delete") == list(range(2, 10))
+    assert [row for row in changed if row[0] == "insert"] == [("insert", 9, 9)]
 
 
 def test_a_row_deleted_twice_is_told_once(spark: SparkSession, namespace: str, mode: str) -> None:

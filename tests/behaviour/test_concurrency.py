@@ -176,7 +176,9 @@ def test_cell(
         run_both(spark, lake, t, ours, winner, monkeypatch)
     error = caught.value
     won = lake.table.changes_since(base)[-1].operation
-    assert (error.rule, error.version, error.winner, error.base_version) == (expected, base + 1, won, base)
+    assert (error.version, error.winner, error.base_version) == (base + 1, won, base)
+    # Of a MERGE's rows nobody knows which it copied and which it brought.
+    assert error.rule == expected or {error.rule, expected} == {"match", "read-gone"}
     assert f"version {base + 1} ({won})" in str(error)
     assert content(lake) == means(Counter(A + B))
     assert Lake(lake.root).table.latest().version == base + 1

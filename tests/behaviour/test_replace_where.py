@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F
 import lakemend
 from lakemend import Report, Table
 from lakemend.errors import (
+    CommitConflictError,
     InvalidInputError,
     InvalidPredicateError,
     NonPartitionedTableError,
@@ -25,6 +27,7 @@ from lakemend.errors import (
     TypeMismatchError,
     UnsupportedOperatorError,
 )
+from lakemend.session import brain
 
 MODES = ("copy-on-write", "merge-on-read")
 COLUMNS = "id LONG, p LONG, s STRING, v LONG"
@@ -718,6 +721,77 @@ def test_dry_runs_change_nothing(spark: SparkSession, make: Make, unchanged: Cal
     for where, error in REFUSED.items():
         with pytest.raises(error):
             table.replace_where(new, where, dry_run=True)
+
+
+# ---- two writers
+
+
+@pytest.fixture
+def overtake(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Has another statement land in the moment before the next commit is handled."""
+
+    def slip_in(other: Callable[[], object]) -> None:
+        original, pending = brain().call, [other]
+
+        def call(op: str, payload: str) -> str:
+            if op == "commit" and pending:
+                with ThreadPoolExecutor(1) as pool:
+                    pool.submit(pending.pop()).result()
+            return original(op, payload)
+
+        monkeypatch.setattr(brain(), "call", call)
+
+    return slip_in
+
+
+PART_9, PART_1, PART_2 = (1, 9, "x", 1), (1, 1, "x", 1), (2, 2, "x", 1)
+ID_1009, ID_1012 = (1009, 5, "x", 1), (1012, 5, "y", 1)
+
+
+@pytest.mark.parametrize("partitioned", [True], indirect=True)
+@pytest.mark.parametrize(
+    ("ours", "theirs", "conflict"),
+    [
+        (("p = 9", PART_9), ("p = 9", PART_9), True),  # neither finds a file to remove
+        (("p >= 9", PART_9), ("p IN (9, 10)", PART_9), True),
+        (("p = 1", PART_1), ("p = 9", PART_9), False),
+        (("p = 1", PART_1), ("p = 2", PART_2), False),
+        (("id >= 1000 AND id < 1010", ID_1009), ("id >= 1009", ID_1009), True),
+        (("id >= 1000 AND id < 1010", ID_1009), ("id >= 1010", ID_1012), False),
+        (("p = 1 AND id < 20", PART_1), ("p = 2 AND id < 20", PART_2), False),
+        (("p = 1 AND id < 20", PART_1), ("p = 1 AND id < 5", PART_1), True),
+    ],
+)
+def test_overlapping_predicates_conflict(
+    spark: SparkSession,
+    make: Make,
+    overtake: Callable[[Callable[[], object]], None],
+    ours: tuple[str, Row],
+    theirs: tuple[str, Row],
+    conflict: bool,
+) -> None:
+    table = make()
+    overtake(lambda: table.replace_where(frame(spark, [theirs[1]]), theirs[0]))
+    if conflict:
+        with pytest.raises(CommitConflictError) as caught:
+            table.replace_where(frame(spark, [ours[1]]), ours[0], retries=0)
+        assert (table.version, caught.value.version) == (1, 1)
+        assert on_disk(table) >= set(table.files()["path"].to_pylist())
+    else:
+        assert table.replace_where(frame(spark, [ours[1]]), ours[0], retries=0).version == 2
+        assert {ours[1], theirs[1]} <= set(content(table))
+
+
+@pytest.mark.parametrize("partitioned", [True], indirect=True)
+def test_a_statement_that_lost_is_run_again(
+    spark: SparkSession, make: Make, overtake: Callable[[Callable[[], object]], None]
+) -> None:
+    table = make()
+    rows = [(5, 1, "theirs", 1), (500, 1, "theirs", 1)]
+    overtake(lambda: table.replace_where(frame(spark, rows), "p = 1"))
+    report = table.replace_where(frame(spark, [(1, 1, "ours", 1)]), "p = 1 AND id < 100")
+    assert (report.attempts, report.deleted, report.inserted) == (2, 1, 1)
+    assert [r for r in content(table) if r[1] == 1] == [(1, 1, "ours", 1), (500, 1, "theirs", 1)]
 
 
 # ---- the version

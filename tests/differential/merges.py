@@ -6,6 +6,7 @@ Lakemend's, and DuckDB's own MERGE, which has other rules for several matches, i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,13 +51,28 @@ class Merge:
             len(self.matched) == 1 and self.matched[0].values is None and not self.matched[0].conditional
         )
 
-    def is_ambiguous(self, world: World) -> bool:
-        return not self.forgives_several_matches and bool(
-            world.mirror.number(
-                f"SELECT count(*) FROM (SELECT t.rowid FROM t JOIN src s ON {self.on} GROUP BY t.rowid "
-                "HAVING count(*) > 1)"
-            )
-        )
+    def ambiguous(self, world: World) -> int:
+        """How many rows of the table match several rows of the source, where that matters."""
+        if self.forgives_several_matches:
+            return 0
+        several = f"SELECT t.rowid FROM t JOIN src s ON {self.on} GROUP BY t.rowid HAVING count(*) > 1"
+        return world.mirror.number(f"SELECT count(*) FROM ({several})")
+
+    def step(self, world: World, statement: str, apply: Callable[[], Counts], then: Callable[[], None]) -> Step:
+        fails = world.rehearse(apply)
+        ambiguous = self.ambiguous(world)
+        if ambiguous:
+            # Of two reasons either may be told.
+            fails = (*fails, AmbiguousMergeError)
+
+        def mirror() -> Counts:
+            counts = apply()
+            world.blank()
+            then()
+            return counts
+
+        facts = {"count": ambiguous} if fails == (AmbiguousMergeError,) else {}
+        return Step(statement, lambda: world.sql(statement), mirror, fails, facts=facts)
 
     def apply(self, world: World) -> Counts:
         """Makes `t` what the MERGE makes it; `src` holds the source."""
@@ -122,16 +138,7 @@ class MergeInto(Verb):
         statement = f"MERGE INTO {world.name} AS t USING ({source}) AS s ON {on[0]} " + " ".join(
             clause.spark for clause in (*merge.matched, *merge.missing, *merge.orphaned)
         )
-        fails = world.rehearse(lambda: merge.apply(world))
-        if merge.is_ambiguous(world):
-            fails = (*fails, AmbiguousMergeError)
-
-        def mirror() -> Counts:
-            counts = merge.apply(world)
-            world.blank()
-            return counts
-
-        return Step(statement, lambda: world.sql(statement), mirror, fails)
+        return merge.step(world, statement, lambda: merge.apply(world), lambda: None)
 
     def keys(self, draw: Draw, world: World) -> list[Column]:
         keys = st.sampled_from(_keys(world.columns))
@@ -184,19 +191,12 @@ class MergeEvolving(MergeInto):
 
         def apply() -> Counts:
             world.mirror.execute(f"ALTER TABLE t ADD COLUMN {new.duck} {new.kind.duck}")
-            return merge.apply(world)
+            return replace(merge.apply(world), evolved=True)
 
-        fails = world.rehearse(apply)
-        if merge.is_ambiguous(world):
-            fails = (*fails, AmbiguousMergeError)
-
-        def mirror() -> Counts:
-            counts = apply()
-            world.blank()
+        def then() -> None:
             world.design = replace(world.design, columns=columns)
-            return replace(counts, evolved=True)
 
-        return Step(statement, lambda: world.sql(statement), mirror, fails)
+        return merge.step(world, statement, apply, then)
 
 
 def _keys(columns: tuple[Column, ...]) -> list[Column]:

@@ -62,7 +62,8 @@ class ReplaceWhere(Verb):
             deleted = world.mirror.change(f"DELETE FROM t WHERE {duck}")
             return Counts(inserted=world.mirror.insert(), deleted=deleted)
 
-        return Step(f"{door} REPLACE WHERE {spark} with {rows!r}", run, mirror, fails)
+        facts = {"count": outside} if fails == (RowsOutsidePredicateError,) else {}
+        return Step(f"{door} REPLACE WHERE {spark} with {rows!r}", run, mirror, fails, facts=facts)
 
 
 class ReplaceUsing(Verb):

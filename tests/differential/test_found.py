@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from decimal import Decimal
 
 import pytest
@@ -78,3 +79,12 @@ def test_a_merge_without_matched_keeps_rows_that_match_several_times(
     finally:
         spark.conf.unset("spark.lakemend.merge.broadcastThreshold")
     assert rows(spark, table) == [(1,), (2,), (3,), *([(7,), (7,)] if insert else [])]
+
+
+def test_reading_leaves_no_thread_behind(spark: SparkSession, table: str) -> None:
+    spark.sql(f"CREATE TABLE {table} AS SELECT 1 AS id")
+    spark.table(table).toArrow()
+    before = threading.active_count()
+    for _ in range(5):
+        spark.table(table).toArrow()
+    assert threading.active_count() <= before

@@ -57,6 +57,7 @@ class Step:
     mirror: Callable[[], Counts]
     fails_with: type[Exception] | tuple[type[Exception], ...] | None = None
     refused_by_spark: tuple[str, ...] = ()  # Spark may fail with such a text, and then nothing may have happened
+    facts: dict[str, Any] = field(default_factory=dict)  # what the error it fails with must know, where it has it
 
     def is_refusal(self, error: Exception) -> bool:
         return any(text in str(error) for text in self.refused_by_spark)
@@ -213,6 +214,9 @@ class World:
         except Exception as error:
             expected = isinstance(error, step.fails_with or ()) or step.is_refusal(error)
             assert expected, f"{type(error).__name__}: {error}"
+            known = getattr(error, "values", {})
+            wrong = {name: known[name] for name, value in step.facts.items() if known.get(name, value) != value}
+            assert not wrong, f"{wrong} instead of {step.facts}: {error}"
         else:
             raise AssertionError(f"{step.statement} should have failed with {step.fails_with}")
         assert self.table.version == self.version, "a failed statement made a version"

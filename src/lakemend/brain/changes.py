@@ -7,14 +7,13 @@ the partitions that new files lie in. Whatever cannot be decided is an error.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyroaring import BitMap64
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from lakemend.brain.masks import masked_positions
+from lakemend.brain.masks import told_mask
 from lakemend.brain.plan import file_urls, wire_values
 from lakemend.brain.predicates import ALWAYS_FALSE, ALWAYS_TRUE, Predicate, columns, conjunction, partition_column
 from lakemend.brain.pruning import covered_files, whole_files
@@ -113,33 +112,18 @@ def masked_files(
     request: Mapping[str, Any], base: Snapshot, store: Store
 ) -> tuple[list[Masked], list[Removed], dict[str, int]]:
     """Files with newly dead rows, files that have none left alive, and the newly dead rows of each."""
-    wanted: Mapping[str, str] = request.get("masked") or {}
+    wanted: Mapping[str, Any] = request.get("masked") or {}
     masked, emptied, dead = [], [], {}
-    for (path, row), encoded in zip(_located(base, list(wanted)), wanted.values(), strict=True):
-        try:
-            positions = BitMap64.deserialize(base64.b64decode(encoded, validate=True))
-        except (binascii.Error, ValueError) as error:
-            raise InvalidInputError(
-                f"the dead rows of {path} cannot be read",
-                cause=str(error),
-                remedy="this is a defect of the caller; report it",
-            ) from error
-        if not positions:
+    for (path, row), told in zip(_located(base, list(wanted)), wanted.values(), strict=True):
+        rows, before = base.files["rows"][row].as_py(), base.mask(row)
+        entry, count = told_mask(Masked(path, row, None), told, rows, before, store)
+        if not count:
             continue
-        rows = base.files["rows"][row].as_py()
-        before = masked_positions(base.mask(row), store)
-        if (rows is not None and positions.max() >= rows) or positions & before:
-            raise InvalidInputError(
-                f"the dead rows of {path} do not fit the file",
-                cause=f"it has {rows} rows, {len(before)} of them dead already",
-                remedy="this is a defect of the caller; report it with the statement",
-                file=path,
-            )
-        dead[path] = len(positions)
-        if rows is not None and len(before) + len(positions) == rows:
+        dead[path] = count
+        if rows is not None and count + (before.cardinality if before is not None else 0) == rows:
             emptied.append(Removed(path, row))
         else:
-            masked.append(Masked(path, row, positions.serialize()))
+            masked.append(entry)
     return masked, emptied, dead
 
 
@@ -147,8 +131,8 @@ def _located(base: Snapshot, urls: Sequence[str]) -> list[tuple[str, int]]:
     """The log's path and the row of each absolute location."""
     if not urls:
         return []
-    rows = {url: row for row, url in enumerate(file_urls(base, base.files["path"]))}
     paths = base.files["path"]
+    rows = _located_by_name(base, urls) or {url: row for row, url in enumerate(file_urls(base, paths))}
     unknown = next((url for url in urls if url not in rows), None)
     if unknown is not None:
         raise InvalidInputError(
@@ -158,6 +142,20 @@ def _located(base: Snapshot, urls: Sequence[str]) -> list[tuple[str, int]]:
             file=unknown,
         )
     return [(paths[rows[url]].as_py(), rows[url]) for url in urls]
+
+
+def _located_by_name(base: Snapshot, urls: Sequence[str]) -> dict[str, int] | None:
+    """Rows of locations that are the table's own followed by the path as the log spells it; None if one is not.
+
+    Tables have many more files than a statement changes: their locations are not spelled out to find a few.
+    """
+    name = "_"
+    root = file_urls(base, pa.chunked_array([[name]], pa.string()))[0].removesuffix(name)
+    names = pa.array([url.removeprefix(root) for url in urls], pa.string())
+    if file_urls(base, pa.chunked_array([names])) != list(urls):
+        return None
+    found = pc.index_in(names, value_set=base.files["path"].combine_chunks())
+    return None if found.null_count else dict(zip(urls, found.to_pylist(), strict=True))
 
 
 def _comparable_partitions(base: Snapshot) -> list[tuple[Any, ...]]:

@@ -28,7 +28,7 @@ from pyroaring import BitMap64
 
 from lakemend.brain import predicates
 from lakemend.brain.conflicts import Conflict, MayMatch, StatsLookup, find_first_conflict
-from lakemend.brain.masks import masked_positions
+from lakemend.brain.masks import masked_positions, newly_dead
 from lakemend.errors import CommitConflictError, InvalidInputError
 from lakemend.formats.format import Change, Committed, Masked, Removed, Snapshot, Table, VersionTaken
 
@@ -48,12 +48,14 @@ _PATIENCE = 5.0
 @dataclass(frozen=True, slots=True)
 class CommitResult:
     """`version` holds the change. `skipped`: an earlier run of the same transaction had done it already, and
-    the files of this change belong to no version. `base` is the snapshot the change was finally made on."""
+    the files of this change belong to no version. `base` is the snapshot the change was finally made on, and `change`
+    what it was there."""
 
     version: int
     attempts: int
     base: Snapshot | None
     skipped: bool = False
+    change: Change | None = None
 
 
 def commit(
@@ -117,7 +119,7 @@ def _commit_in_turn(
                 turn.newest = version
                 if lost:
                     log.info("%s landed as version %d, attempt %d", change.operation, version, lost + 1)
-                return CommitResult(version, lost + 1, base)
+                return CommitResult(version, lost + 1, base, change=change)
             except VersionTaken:
                 lost += 1
                 _pause(lost, _LONGEST_PAUSE)
@@ -235,29 +237,43 @@ def _rebased(table: Table, base: Snapshot, head: Snapshot, change: Change, winne
     for winner in winners:
         for path in winner.masked:
             remasked.setdefault(path, []).append(winner)
+    removed = [Removed(entry.path, row) for entry in change.removed if (row := rows[entry.path]) is not None]
     masked = []
     for entry in change.masked:
         row = rows[entry.path]
         assert row is not None
-        if entry.path in remasked:
-            _check_rows(table, base, head, change, entry, row, remasked[entry.path])
-        masked.append(Masked(entry.path, row, entry.positions))
-    removed = [Removed(entry.path, row) for entry in change.removed if (row := rows[entry.path]) is not None]
+        if entry.path not in remasked:
+            masked.append(replace(entry, row=row))
+            continue
+        both = _united(table, base, head, change, entry, row, remasked[entry.path])
+        if both.alive:
+            masked.append(Masked(entry.path, row, both.positions))
+        else:
+            removed.append(Removed(entry.path, row))
     return replace(change, removed=removed, masked=masked)
 
 
-def _check_rows(
+@dataclass(frozen=True, slots=True)
+class _United:
+    """The rows a change masks in a file that winners have masked too, and whether any row of it is left alive."""
+
+    positions: bytes
+    alive: bool
+
+
+def _united(
     table: Table, base: Snapshot, head: Snapshot, change: Change, entry: Masked, row: int, winners: Sequence[Committed]
-) -> None:
+) -> _United:
     """Rows dead in `head` and alive in `base` must be others than the change masks."""
     after, before = masked_positions(head.mask(row), table.store), masked_positions(base.mask(entry.row), table.store)
-    both = (after - before) & BitMap64.deserialize(entry.positions)
+    ours = newly_dead(entry, base.mask(entry.row), table.store)
+    both = (after - before) & ours
     if both:
         reason = f"changed {len(both)} of the rows this statement changes, such as row {both[0]}"
     elif before - after:
         reason = "brought rows back to life in a file this statement changes"
     else:
-        return
+        return _United(ours.serialize(), len(after) + len(ours) != head.files["rows"][row].as_py())
     winner = winners[-1] if not both else _masked_first(table, entry.path, both, winners)
     clash = Conflict(winner.version, winner.timestamp, winner.operation, "row", reason, entry.path)
     raise conflict_error(table, base, change, clash)

@@ -34,6 +34,15 @@ from lakemend.schema import field, find
 KEY = "lakemend.changes.key"
 CHANGE_TYPE, VERSION, TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
 _ADDED = ((CHANGE_TYPE, "string"), (VERSION, "long"), (TIMESTAMP, "timestamp"))
+# What a statement may do to a row; an update leaves two rows of changes, anything else one.
+_COUNTED = {
+    "update": ("updated",),
+    "delete": ("deleted",),
+    "merge": ("inserted", "updated", "deleted"),
+    "replace_where": ("inserted", "deleted"),
+    "replace_using": ("inserted", "deleted"),
+    "replace_on": ("inserted", "deleted"),
+}
 _MODES = ("none", "dropCarryovers", "netChanges")
 
 
@@ -67,16 +76,16 @@ def changes(address: Address, request: Mapping[str, Any]) -> dict[str, Any]:
 
 def require_complete(change: Change) -> None:
     """Raises unless the records that a row change leaves tell of every row, once: readers look nowhere else."""
-    counts = [change.metrics.get(name) for name in ("inserted", "deleted", "updated")]
-    if not change.feed or None in counts:
+    told, counts = sum(file.rows for file in change.feed), change.metrics
+    known = _COUNTED.get(change.operation, ())
+    if not change.feed or not known or any(name not in counts for name in known):
         return
-    inserted, deleted, updated = (count or 0 for count in counts)
-    told, expected = sum(file.rows for file in change.feed), inserted + deleted + 2 * updated
+    expected = sum(counts[name] * (2 if name == "updated" else 1) for name in known)
     if told != expected:
         raise InvalidInputError(
             f"the change data feed of the {change.operation} does not fit what it did",
-            cause=f"{told} rows of changes were written, and {inserted} rows inserted, {deleted} deleted and {updated} "
-            f"updated make {expected}",
+            cause=f"{told} rows of changes were written, and {expected} were expected of "
+            + ", ".join(f"{counts[name]} {name}" for name in known),
             remedy="nothing was changed. If several rows of a MERGE's source delete one row, leave one of them; "
             "otherwise this is a defect: report it with the statement",
             operation=change.operation,

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from lakemend.brain import changes
 from lakemend.brain.addresses import Address
-from lakemend.brain.commit import ISOLATED
+from lakemend.brain.commit import ISOLATED, CommitResult
 from lakemend.brain.commit import commit as make_version
 from lakemend.brain.description import from_json
 from lakemend.brain.evolution import merged_changes
@@ -34,7 +34,7 @@ from lakemend.brain.tables import OpenTable, version_number
 from lakemend.errors import CommitConflictError, InvalidInputError, UnsupportedFeatureError
 from lakemend.formats.format import Change, Masked, Metadata, Removed, Snapshot
 from lakemend.report import Report
-from lakemend.storage import local_path, open_store
+from lakemend.storage import join, local_path, open_store
 
 log = logging.getLogger(__name__)
 
@@ -106,12 +106,15 @@ def commit(address: Address, request: Mapping[str, Any]) -> Report:
     if result.skipped:
         # The earlier run of this transaction holds the rows; these files belong to no version.
         target.opened.table.store.delete([file.path for file in (*change.added, *change.feed)])
+        _delete_spare_masks(target, request, None)
         return Report(report.operation, report.table, None, attempts=result.attempts)
     if target.base is None:
         address.tables.forget(target.opened.location)
         address.tables.remember(target.opened)
     if target.pointer and address.catalog:
         address.catalog.point(address.namespace, address.name, target.opened.location)
+    _delete_spare_masks(target, request, result.change)
+    report = _rebased(report, result)
     seconds = {"commit": time.perf_counter() - started}
     total = live_rows(target.opened.pinned(result.version).files)
     log.info("%s committed version %d of %s", operation, result.version, target.opened.location)
@@ -337,6 +340,25 @@ def _report(address: Address, target: Target, change: Change, request: Mapping[s
         bytes_removed=_sum(target.base.files["size"], change.removed) if target.base is not None else 0,
         **change.metrics,  # type: ignore[arg-type]
     )
+
+
+def _rebased(report: Report, result: CommitResult) -> Report:
+    """The report of the change as it landed: a file may have died of the winners' rows and ours together."""
+    if result.change is None or result.base is None:
+        return report
+    removed, masked = result.change.removed, result.change.masked
+    size = _sum(result.base.files["size"], removed)
+    return replace(report, files_removed=len(removed), files_masked=len(masked), bytes_removed=size)
+
+
+def _delete_spare_masks(target: Target, request: Mapping[str, Any], change: Change | None) -> None:
+    """Mask files that tasks wrote and no version refers to: their rows were united again, or their files rewritten."""
+    written = list(request.get("mask_files") or ())
+    used = {entry.mask.url for entry in (change.masked if change is not None else ()) if entry.mask is not None}
+    store = target.opened.table.store
+    spare = [path for path in written if join(store.url, path) not in used]
+    if spare:
+        store.delete(spare)
 
 
 def _adopt(address: Address, target: Target, request: Mapping[str, Any]) -> Report:

@@ -3,6 +3,7 @@ package lakemend
 import java.io.File
 import java.nio.file.Files
 import java.util.{Map => JMap}
+import java.util.concurrent.{ExecutionException, SynchronousQueue, ThreadPoolExecutor, TimeUnit}
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import com.fasterxml.jackson.databind.node.ObjectNode
@@ -28,11 +29,31 @@ object Bridge {
   def call(op: String, request: ObjectNode): JsonNode = {
     val target = brain.getOrElse(throw LakemendException.withoutBrain())
     val answer =
-      try target.call(op, handedOver(request.toString))
+      try onCaller(target.call(op, handedOver(request.toString)))
       catch { case e: py4j.Py4JException => throw LakemendException.unreachable(op, e) }
     val node = mapper.readTree(answer)
     if (node.has("error")) throw LakemendException.of(node.get("error"))
     if (node.has("file")) readAndDelete(new File(node.get("file").asText)) else node
+  }
+
+  // For every thread that ever calls, py4j keeps a connection and a Python thread for good, and Spark plans some queries
+  // (toArrow, toPandas) on a new thread each. So threads that stay do the calling: as many as ever called at one time.
+  private val callers = new ThreadPoolExecutor(0, Int.MaxValue, Long.MaxValue, TimeUnit.NANOSECONDS,
+    new SynchronousQueue[Runnable], (work: Runnable) => {
+      val thread = new Thread(work, "lakemend-brain")
+      thread.setDaemon(true)
+      thread
+    })
+
+  /** Waits for the answer also when interrupted: a commit must not land unheard. */
+  private def onCaller(call: => String): String = {
+    val answer = callers.submit(() => call)
+    var interrupted = false
+    try Iterator.continually(
+      try Some(answer.get())
+      catch { case _: InterruptedException => interrupted = true; None }).flatten.next()
+    catch { case e: ExecutionException => throw e.getCause }
+    finally if (interrupted) Thread.currentThread().interrupt()
   }
 
   /** A large request costs less as a file than through the socket; the brain reads and deletes it. */

@@ -158,12 +158,17 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """More rows of a file are dead: `positions` is a serialized 64-bit Roaring bitmap of the newly dead
-    rows alone (pyroaring BitMap64 / portable format, without magic)."""
+    """More rows of a file are dead.
+
+    `positions` is a serialized 64-bit Roaring bitmap of the newly dead rows alone (pyroaring BitMap64 / portable
+    format, without magic). Where it is None, `mask` holds them together with all that the base masks, in a file
+    written below the table already.
+    """
 
     path: str
     row: int
-    positions: bytes
+    positions: bytes | None
+    mask: Mask | None = None
 
 
 @dataclass(frozen=True)

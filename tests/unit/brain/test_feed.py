@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from memory_format import MemoryFormat
 
+from lakemend.brain.feed import require_complete
 from lakemend.brain.service import Brain
 from lakemend.errors import InvalidInputError, UnsupportedFeatureError, VersionNotFoundError
+from lakemend.formats.format import Change, NewFile
 from lakemend.schema import field
 
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -152,3 +154,24 @@ def test_a_format_that_keeps_no_changes(tmp_path: Path) -> None:
     )
     with pytest.raises(UnsupportedFeatureError, match="do not record"):
         brain.ask("changes", {"table": table})
+
+
+@pytest.mark.parametrize(
+    ("operation", "metrics", "rows"),
+    [
+        ("update", {"updated": 3, "copied": 9}, 6),
+        ("delete", {"deleted": 3}, 3),
+        ("merge", {"inserted": 1, "updated": 2, "deleted": 3}, 8),
+        ("replace_where", {"inserted": 1, "deleted": 3, "copied": 5}, 4),
+    ],
+)
+def test_records_must_tell_of_every_row_once(operation: str, metrics: dict[str, int], rows: int) -> None:
+    def leaving(count: int) -> Change:
+        return Change(operation, feed=[NewFile("a", 1, 1, 1, ()), NewFile("b", 1, count - 1, 1, ())], metrics=metrics)
+
+    require_complete(leaving(rows))
+    require_complete(Change(operation, metrics=metrics))
+    require_complete(Change(operation, feed=[NewFile("a", 1, 1, 1, ())]))
+    for wrong in (rows - 1, rows + 1):
+        with pytest.raises(InvalidInputError, match=f"{wrong} rows of changes.*{rows} were expected"):
+            require_complete(leaving(wrong))

@@ -204,6 +204,36 @@ def test_threads_read_statistics_of_one_checkpoint_at_once(tmp_path: Path) -> No
     assert not wrong
 
 
+def test_threads_share_a_look_at_the_log(lake: Lake) -> None:
+    """However slow the store is and however many ask at once, nobody waits for more than two looks."""
+    heads: list[str] = []
+
+    class Slow:
+        def __init__(self, inner: Any) -> None:
+            self._inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+        def head(self, path: str) -> Any:
+            heads.append(path)
+            threading.Event().wait(0.05)
+            return self._inner.head(path)
+
+    table = type(lake.table)(Slow(lake.table.store))  # type: ignore[arg-type]
+    table.latest()
+    heads.clear()
+    lake.append_rows(ROW)
+    versions: list[int] = []
+    threads = [threading.Thread(target=lambda: versions.append(table.latest().version)) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert versions == [1] * 12
+    assert len(heads) <= 10, heads  # without sharing: two for each
+
+
 @pytest.mark.parametrize("skew", [-86_400.0, 86_400.0])
 @pytest.mark.parametrize("own_times", ["true", "false"])
 def test_a_clock_that_is_wrong_orders_nothing(

@@ -14,6 +14,7 @@ import deltalake
 import polars
 import pytest
 
+from lakemend.brain.commit import commit
 from lakemend.errors import CommitUnknownError, InvalidInputError, StorageError, UnsupportedFeatureError
 from lakemend.formats.delta.commit import landed
 from lakemend.formats.delta.deletion_vector import read_vector
@@ -287,6 +288,12 @@ def test_records_of_changes_are_named_by_their_commit(lake: Lake) -> None:
         "dataChange": False,
     }
     assert not any("_change_data" in path for path in lake.table.latest().files["path"].to_pylist())
+    # One that lost a race lands on top of the other, with its own records.
+    second = NewFile("_change_data/p=a b/two.parquet", 78, 1, 1, ("a b",))
+    late = Change("delete", masked=[lake.masked(base, 0, 1)], feed=[second], read_predicate=equals("id", 2))
+    result = commit(lake.table, base, dataclasses.replace(late, isolation="snapshot"))
+    assert result.version == version + 1
+    assert [line["size"] for line in of_kind(lake, result.version, "cdc")] == [78]
     plain = Lake(lake.root.parent / "plain")
     base = plain.create(rows=ROWS)
     with pytest.raises(InvalidInputError, match="not turned on"):

@@ -373,6 +373,8 @@ def test_write_settings() -> None:
         "isolation": "serializable",
         "feed": False,
         "modes": {"update": "merge-on-read", "delete": "merge-on-read", "merge": "merge-on-read"},
+        "mask_file": {"prefix": "deletion_vector_", "suffix": ".bin", "head": "AQ=="},
+        "max_dead_share": 0.5,
     }
     foreign = replace(create(), properties={})
     assert set(write_settings(foreign)["modes"].values()) == {"copy-on-write"}
@@ -387,6 +389,7 @@ def test_write_settings() -> None:
                 "write.parquet.row-group-size-bytes": "1m",
                 "delta.isolationLevel": "SnapshotIsolation",
                 "delta.enableChangeDataFeed": "true",
+                "write.mask.max-dead-share": "0.25",
             }
         )
     )
@@ -398,6 +401,8 @@ def test_write_settings() -> None:
         "isolation": "snapshot",
         "feed": True,
         "modes": {"update": "merge-on-read", "delete": "merge-on-read", "merge": "merge-on-read"},
+        "mask_file": {"prefix": "deletion_vector_", "suffix": ".bin", "head": "AQ=="},
+        "max_dead_share": 0.25,
     }
 
 

@@ -101,7 +101,7 @@ class ChangesReading(meta: TableMeta, columns: StructType, files: Seq[DataFile])
     val parquet = new ParquetFileFormat().buildReaderWithPartitionValues(
       spark, read.data, read.constants, read.data, Nil, Map(FileFormat.OPTION_RETURNING_BATCH -> columnar.toString), conf)
     val shared =
-      if (masks.exists(_.isInstanceOf[StoredMask])) Some(spark.sparkContext.broadcast(new SerializableConfiguration(conf)))
+      if (masks.exists(_.isStored)) Some(spark.sparkContext.broadcast(new SerializableConfiguration(conf)))
       else None
     new SliceReaderFactory(parquet, read.layout, columns, shared, meta.name, meta.byId, columnar)
   }

@@ -22,6 +22,8 @@ final class DataFile(
   /** Rows a scan returns, -1 if unknown. */
   def liveRows: Long = if (rows < 0) -1 else rows - mask.fold(0L)(_.cardinality)
 
+  def withMask(dead: MaskSource): DataFile = new DataFile(path, size, rows, modified, partition, Some(dead))
+
   def partitionRow: InternalRow = new GenericInternalRow(partition)
 }
 

@@ -33,7 +33,7 @@ case class JoinPruning(spark: SparkSession) extends Rule[LogicalPlan] with Predi
       plan: LogicalPlan, keys: Seq[Expression], other: LogicalPlan, otherKeys: Seq[Expression], kind: JoinType): LogicalPlan =
     keys.indices.foldLeft(plan) { (tree, i) =>
       findExpressionAndTrackLineageDown(keys(i), plan) match {
-        case Some((column: AttributeReference, found: DataSourceV2ScanRelation)) 
+        case Some((column: AttributeReference, found: DataSourceV2ScanRelation))
             if isPrunable(found, column, kind) && !isPruned(plan, column) =>
           val keysOfOther = DynamicPruningSubquery(column, other, otherKeys, Seq(i), onlyInBroadcast = true)(None)
           tree.transformUp {

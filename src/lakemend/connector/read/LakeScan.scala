@@ -117,7 +117,7 @@ class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int]
     val parquet = new ParquetFileFormat().buildReaderWithPartitionValues(
       spark, read.data, read.constants, read.data, filters,
       Map(FileFormat.OPTION_RETURNING_BATCH -> columnar.toString), conf)
-    val masksAreStored = planned.files.exists(_.mask.exists(_.isInstanceOf[StoredMask]))
+    val masksAreStored = planned.files.exists(_.mask.exists(_.isStored))
     val shared = if (masksAreStored) Some(spark.sparkContext.broadcast(new SerializableConfiguration(conf))) else None
     new SliceReaderFactory(parquet, read.layout, columns, shared, meta.name, meta.byId, columnar)
   }

@@ -14,27 +14,55 @@ import org.roaringbitmap.longlong.{LongIterator, Roaring64NavigableMap}
 sealed trait MaskSource extends Serializable {
   def cardinality: Long
 
+  /** Bytes that are to be read from files for it. */
+  def storedBytes: Long
+
+  /** Whether it takes a configuration to read. */
+  def isStored: Boolean = storedBytes > 0
+
+  /** `owner` names the data file and its table in errors. */
+  def positions(conf: => Configuration, owner: String): Roaring64NavigableMap
+
+  def read(conf: => Configuration, owner: String): Mask = new Mask(positions(conf, owner))
+}
+
+/** A mask in one piece. */
+sealed trait WholeMask extends MaskSource {
   /** The blob: magic and bitmap. */
   protected def blob(conf: => Configuration): Array[Byte]
 
   protected def place: String
 
-  /** `owner` names the data file and its table in errors. */
-  def read(conf: => Configuration, owner: String): Mask =
-    try Mask.parse(blob(conf), cardinality)
+  override def positions(conf: => Configuration, owner: String): Roaring64NavigableMap =
+    try Mask.positions(blob(conf), cardinality)
     catch {
       case e: InterruptedIOException => throw e
       case e @ (_: IOException | _: RuntimeException) => throw ReadErrors.unreadableMask(s"of $owner, $place,", e)
     }
 }
 
-final case class InlineMask(cardinality: Long, bytes: Array[Byte]) extends MaskSource {
+/** The rows of several masks, no row being in two of them. */
+final case class UnitedMask(cardinality: Long, parts: Seq[MaskSource]) extends MaskSource {
+  override def storedBytes: Long = parts.map(_.storedBytes).sum
+
+  override def positions(conf: => Configuration, owner: String): Roaring64NavigableMap = {
+    val all = new Roaring64NavigableMap()
+    parts.foreach(part => all.or(part.positions(conf, owner)))
+    if (all.getLongCardinality != cardinality)
+      throw new IllegalStateException(s"masks of $owner hold ${all.getLongCardinality} rows and should hold $cardinality")
+    all
+  }
+}
+
+final case class InlineMask(cardinality: Long, bytes: Array[Byte]) extends WholeMask {
+  override def storedBytes: Long = 0
   override protected def blob(conf: => Configuration): Array[Byte] = bytes
   override protected def place: String = "kept in the table's log"
 }
 
 /** In a file: big-endian size at `offset`, `length` bytes of blob, big-endian CRC-32 of them. */
-final case class StoredMask(cardinality: Long, path: String, offset: Long, length: Int) extends MaskSource {
+final case class StoredMask(cardinality: Long, path: String, offset: Long, length: Int) extends WholeMask {
+  override def storedBytes: Long = length
   override protected def place: String = s"at byte $offset of $path"
 
   override protected def blob(conf: => Configuration): Array[Byte] = {
@@ -106,7 +134,8 @@ final class Mask(bitmap: Roaring64NavigableMap) {
 object Mask {
   private val Magic = 1681511377
 
-  def parse(blob: Array[Byte], cardinality: Long): Mask = {
+  /** The positions in a blob, checked against the number they should be. */
+  def positions(blob: Array[Byte], cardinality: Long): Roaring64NavigableMap = {
     if (blob.length < 12) throw new IOException(s"it has only ${blob.length} bytes")
     val magic = ByteBuffer.wrap(blob).order(ByteOrder.LITTLE_ENDIAN).getInt(0)
     if (magic != Magic) throw new IOException(s"it begins with $magic instead of $Magic")
@@ -114,6 +143,12 @@ object Mask {
     bitmap.deserializePortable(new DataInputStream(new ByteArrayInputStream(blob, 4, blob.length - 4)))
     val found = bitmap.getLongCardinality
     if (found != cardinality) throw new IOException(s"it holds $found rows and should hold $cardinality")
-    new Mask(bitmap)
+    bitmap
   }
+
+  def parse(blob: Array[Byte], cardinality: Long): Mask = new Mask(positions(blob, cardinality))
+
+  /** The blob of a bitmap in the portable format. */
+  def blob(bitmap: Array[Byte]): Array[Byte] =
+    ByteBuffer.allocate(bitmap.length + 4).order(ByteOrder.LITTLE_ENDIAN).putInt(Magic).put(bitmap).array
 }

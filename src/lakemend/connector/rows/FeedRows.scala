@@ -1,6 +1,6 @@
 package lakemend.rows
 
-import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
+import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.catalog.{MetadataColumns, Reads, TableMeta}
 import lakemend.write.{WriteJob, WrittenFile}
 import org.apache.spark.sql.connector.distributions.{Distribution, Distributions}
@@ -15,7 +15,7 @@ import org.apache.spark.sql.connector.write.RowLevelOperation.Command
  * them, else the rows are masked.
  */
 class FeedRows(meta: TableMeta, info: RowLevelOperationInfo, reads: Reads, send: ObjectNode => Unit, rewrites: Boolean,
-    commit: FeedCommit = new FeedCommit)
+    protected val commit: FeedCommit = new FeedCommit)
     extends MaskRows(meta, info, reads, request => send(commit.describe(request))) {
   override def requiredMetadataAttributes: Array[NamedReference] = Array(Expressions.column(MetadataColumns.Before))
 
@@ -28,14 +28,10 @@ class FeedRows(meta: TableMeta, info: RowLevelOperationInfo, reads: Reads, send:
 
   def isMerge: Boolean = command == Command.MERGE
 
+  override def maxDeadShare: Double = if (rewrites) 0 else super.maxDeadShare
+
   /** What the tasks have done, for the commit request. */
-  def done(write: WriteJob, messages: Seq[FeedMessage]): Unit = {
-    commit.records = messages.flatMap(_.records)
-    if (rewrites) {
-      val dead = Positions.united(messages.map(message => MaskMessage.parse(message.rows).dead))
-      commit.rewritten = new FeedRewrite(write).run(scan.toSeq.flatMap(_.plan.files), dead)
-    }
-  }
+  def done(messages: Seq[FeedMessage]): Unit = commit.records = messages.flatMap(_.records)
 }
 
 object FeedRows {
@@ -45,24 +41,10 @@ object FeedRows {
 /** What a table with a feed adds to the commit request of a statement that masks rows. */
 class FeedCommit {
   @volatile var records: Seq[WrittenFile] = Nil
-  @volatile var rewritten: Rewritten = Rewritten.none
 
   def describe(request: ObjectNode): ObjectNode = {
     val feed = request.putArray("feed")
     records.foreach(file => feed.add(file.toWire(Nil)))
-    val added = request.withArray[ArrayNode]("added")
-    rewritten.files.foreach(file => added.add(file.toWire(rewritten.columns)))
-    val removed = request.withArray[ArrayNode]("removed")
-    val masked = request.withObjectProperty("masked")
-    rewritten.paths.foreach { path =>
-      masked.remove(path)
-      removed.add(path)
-    }
-    if (rewritten.paths.nonEmpty) {
-      val summary = request.withObjectProperty("summary")
-      val name = if (summary.has("numTargetRowsCopied")) "numTargetRowsCopied" else "numCopiedRows"
-      summary.put(name, rewritten.files.map(_.rows).sum)
-    }
     request
   }
 }
@@ -97,7 +79,7 @@ class FeedBatch(job: WriteJob, batch: DeltaBatchWrite, operation: FeedRows) exte
   override def commit(messages: Array[WriterCommitMessage]): Unit = commit(messages, null)
 
   override def commit(messages: Array[WriterCommitMessage], summary: WriteSummary): Unit = {
-    operation.done(job, messages.toIndexedSeq.filter(_ != null).map(FeedMessage.parse))
+    operation.done(messages.toIndexedSeq.filter(_ != null).map(FeedMessage.parse))
     batch.commit(rows(messages), summary)
   }
 

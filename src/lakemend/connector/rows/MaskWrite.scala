@@ -4,7 +4,9 @@ import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.Bridge
+import lakemend.read.DataFile
 import lakemend.write._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
@@ -27,39 +29,70 @@ class MaskWrite(job: WriteJob, operation: MaskRows) extends DeltaWrite {
 
 class MaskBatch(job: WriteJob, operation: MaskRows) extends DeltaBatchWrite {
   private var committed: Seq[WrittenFile] = Nil
+  private var masks: MaskFiles = _
+  private lazy val scanned: Map[String, DataFile] =
+    operation.scan.toSeq.flatMap(_.plan.files).map(file => file.path -> file).toMap
 
   override def createBatchWriterFactory(info: PhysicalWriteInfo): DeltaWriterFactory = {
     job.listen()
+    val known = scanned.collect { case (path, file) if file.mask.isDefined => path -> file.mask.get }
     // A DELETE brings no rows at all, and so no columns to lay out.
-    new MaskWriterFactory(if (job.info.schema.isEmpty) None else Some(job.layout), job.token)
+    val layout = if (job.info.schema.isEmpty) None else Some(job.layout)
+    masks = MaskFiles.of(job.meta, layout, known, info.numPartitions)
+    new MaskWriterFactory(layout, masks, job.token)
   }
 
   override def commit(messages: Array[WriterCommitMessage]): Unit = commit(messages, null)
 
   override def commit(messages: Array[WriterCommitMessage], summary: WriteSummary): Unit = {
-    val parts = messages.toIndexedSeq.filter(_ != null).map(m => MaskMessage.parse(m))
-    val files = parts.flatMap(_.files)
+    val tasks = messages.toIndexedSeq.filter(_ != null).map(m => MaskMessage.parse(m))
+    val files = tasks.flatMap(_.files)
+    val parts = new UnitedMasks(job, masks, scanned).of(tasks.flatMap(_.dead))
+    val (dying, masked) = parts.partition { case (path, part) => scanned.get(path).exists(isMostlyDead(_, part)) }
+    val survivors = new Survivors(job)
+    val rewritten = dying.toSeq.map { case (path, part) =>
+      val file = scanned(path)
+      file.withMask(part.mask(file.mask, job.meta.location))
+    }
+    val copies = survivors.rewrite(rewritten)
     val request = RowCommit.request(job, operation, "delta", files, summary)
-    val masked = request.putObject("masked")
-    Positions.united(parts.map(_.dead)).foreach { case (path, positions) => masked.put(path, positions.toBase64) }
+    survivors.describe(request, rewritten, copies)
+    val wire = request.putObject("masked")
+    masked.foreach { case (path, part) => wire.set[JsonNode](path, part.toWire) }
+    describeMaskFiles(request, tasks.flatMap(_.dead.map(_._2)) ++ parts.values)
     job.commit(request)
-    committed = files
+    committed = files ++ copies
   }
 
+  /** More dead rows than the table allows. A file without a living row just leaves the table. */
+  private def isMostlyDead(file: DataFile, part: MaskPart): Boolean =
+    if (file.rows < 0) operation.maxDeadShare == 0
+    else {
+      val dead = file.mask.fold(0L)(_.cardinality) + part.rows
+      dead < file.rows && dead > operation.maxDeadShare * file.rows
+    }
+
+  /** All that were written: the brain deletes those that the version does not refer to. */
+  private def describeMaskFiles(request: ObjectNode, parts: Seq[MaskPart]): Unit = {
+    val array = request.putArray("mask_files")
+    parts.collect { case part: StoredPart => part.path }.distinct.foreach(array.add)
+  }
+
+  /** Tasks have named their mask files to the driver (`TaskReports`). */
   override def abort(messages: Array[WriterCommitMessage]): Unit =
     job.abort(messages.toIndexedSeq.filter(_ != null).flatMap(m => MaskMessage.parse(m).files))
 
   def metrics: Array[CustomTaskMetric] = WriteMetrics.of(job, committed)
 }
 
-class MaskWriterFactory(layout: Option[FileLayout], token: String) extends DeltaWriterFactory {
+class MaskWriterFactory(layout: Option[FileLayout], masks: MaskFiles, token: String) extends DeltaWriterFactory {
   // Rows come as the target's files or the join give them, not sorted by partition.
   override def createWriter(partitionId: Int, taskId: Long): DeltaWriter[InternalRow] =
-    new MaskWriter(layout.map(new DataFileWriter(_, partitionId, MaskWriter.OpenFiles)), token)
+    new MaskWriter(layout.map(new DataFileWriter(_, partitionId, MaskWriter.OpenFiles)), masks.writer, token)
 }
 
 /** One task attempt. The row id is (file, position). */
-class MaskWriter(files: Option[DataFileWriter], token: String) extends DeltaWriter[InternalRow] {
+class MaskWriter(files: Option[DataFileWriter], masks: TaskMasks, token: String) extends DeltaWriter[InternalRow] {
   private val dead = mutable.Map.empty[UTF8String, Positions]
   private var lastFile: UTF8String = _
   private var lastDead: Positions = _
@@ -84,12 +117,15 @@ class MaskWriter(files: Option[DataFileWriter], token: String) extends DeltaWrit
 
   override def commit(): WriterCommitMessage = {
     val written = files.fold(Seq.empty[WrittenFile])(_.finish())
-    TaskReports.report(token, written.map(_.path))
+    val parts = masks.parts(dead.toSeq.map { case (file, positions) => file.toString -> positions })
+    TaskReports.report(token, written.map(_.path) ++ masks.path)
     SparkBridge.reportOutput(written.map(_.rows).sum, written.map(_.size).sum)
-    MaskMessage.of(written, dead.map { case (file, positions) => file.toString -> positions }.toMap)
+    MaskMessage.of(written, parts)
   }
 
-  override def abort(): Unit = files.foreach(_.abort())
+  override def abort(): Unit =
+    try files.foreach(_.abort())
+    finally masks.abort()
 
   override def close(): Unit = ()
 }
@@ -98,22 +134,22 @@ object MaskWriter {
   val OpenFiles = 16
 }
 
-/** What a task tells the driver, as text (see FileMessage). */
-case class MaskMessage(files: Seq[WrittenFile], dead: Map[String, Positions])
+/** What a task tells the driver, as text (see FileMessage): the files it wrote and the rows it found dead. */
+case class MaskMessage(files: Seq[WrittenFile], dead: Seq[(String, MaskPart)])
 
 object MaskMessage {
-  def of(files: Seq[WrittenFile], dead: Map[String, Positions]): FileMessage = {
+  def of(files: Seq[WrittenFile], dead: Seq[(String, MaskPart)]): FileMessage = {
     val node = Bridge.request()
     val written = node.putArray("files")
     files.foreach(file => written.add(file.toMessage))
     val masks = node.putObject("dead")
-    dead.foreach { case (path, positions) => masks.put(path, positions.toBase64) }
+    dead.foreach { case (path, part) => masks.set[JsonNode](path, part.toMessage) }
     new FileMessage(node.toString)
   }
 
   def parse(message: WriterCommitMessage): MaskMessage = {
     val node: JsonNode = Bridge.mapper.readTree(message.toString)
     MaskMessage(node.get("files").asScala.map(WrittenFile.ofMessage).toSeq,
-      node.get("dead").properties().asScala.map(e => e.getKey -> Positions.ofBase64(e.getValue.asText)).toMap)
+      node.get("dead").properties().asScala.map(e => e.getKey -> MaskPart.of(e.getValue)).toSeq)
   }
 }

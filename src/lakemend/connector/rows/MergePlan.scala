@@ -75,14 +75,15 @@ case class MergePlan(spark: SparkSession) extends Rule[LogicalPlan] {
   /** The join of target and source; `watching` looks at the rows that match. */
   private def planned(
       join: Join, source: Option[LogicalPlan], table: NamedRelation, watching: LogicalPlan => LogicalPlan): LogicalPlan = {
-    def matched(kind: JoinType): LogicalPlan = 
-      watching(broadcast(join.copy(right = source.get, joinType = kind)))
-    val rewritten = source.flatMap { s => join.joinType match {
-      case RightOuter => unmatched(join, s, table).map(rest => Union(Seq(matched(Inner), rest)))
-      case FullOuter => unmatched(join, s, table).map(rest => Union(Seq(matched(LeftOuter), rest)))
-      case kind @ (Inner | LeftOuter) => Some(matched(kind))
-      case _ => None
-    } }
+    val rewritten = source.flatMap { small =>
+      def matched(kind: JoinType): LogicalPlan = watching(broadcast(join.copy(right = small, joinType = kind)))
+      join.joinType match {
+        case RightOuter => unmatched(join, small, table).map(rest => Union(Seq(matched(Inner), rest)))
+        case FullOuter => unmatched(join, small, table).map(rest => Union(Seq(matched(LeftOuter), rest)))
+        case kind @ (Inner | LeftOuter) => Some(matched(kind))
+        case _ => None
+      }
+    }
     rewritten.getOrElse(watching(looked(join)))
   }
 

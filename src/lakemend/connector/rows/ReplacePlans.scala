@@ -2,7 +2,7 @@ package org.apache.spark.sql.lakemend
 
 import java.util.{HashMap => JHashMap}
 
-import lakemend.catalog.{LakeTable, Reads}
+import lakemend.catalog.LakeTable
 import lakemend.rows._
 import lakemend.write.{Clustering, RowOrder}
 import org.apache.spark.sql.catalyst.analysis.RewriteRowLevelCommand
@@ -83,16 +83,18 @@ case class ReplacePlans(spark: SparkSession) extends RewriteRowLevelCommand {
   private def rowLevel(o: OverwriteByExpression, relation: DataSourceV2Relation, table: ReplacedTable, rows: LogicalPlan,
       target: Target): LogicalPlan = {
     val options = merged(o.writeOptions, relation.options)
-    // The mode of DELETE decides; a MERGE is what Spark takes this for, which may delete and insert.
-    val masks = RowOperation.of(table.meta, RowLevelOperationInfoImpl(Command.DELETE, options), new Reads, _ => ()).isInstanceOf[MaskRows]
-    val info = RowLevelOperationInfoImpl(Command.MERGE, options)
     val original = relation.copy(table = table, options = options)
-    if (masks) writeDelta(original, RowLevelOperationTable(table, table.masking(info)), arriving(rows, original, table, sorted = true), target)
-    else replaceData(original, RowLevelOperationTable(table, table.rewriting(info)), arriving(rows, original, table, sorted = false), target)
+    // Spark takes it for a MERGE, which may delete and insert.
+    val operation = table.operation(RowLevelOperationInfoImpl(Command.MERGE, options), RowLevelOperationInfoImpl(Command.DELETE, options))
+    val operationTable = RowLevelOperationTable(table, operation)
+    operation match {
+      case masks: MaskRows => writeDelta(original, operationTable, masks, arriving(rows, original, table, sorted = true), target)
+      case _ => replaceData(original, operationTable, arriving(rows, original, table, sorted = false), target)
+    }
   }
 
-  private def writeDelta(relation: DataSourceV2Relation, table: RowLevelOperationTable, rows: LogicalPlan, target: Target): LogicalPlan = {
-    val operation = table.operation.asInstanceOf[MaskRows]
+  private def writeDelta(relation: DataSourceV2Relation, table: RowLevelOperationTable, operation: MaskRows, rows: LogicalPlan,
+      target: Target): LogicalPlan = {
     val place = resolveRowIdAttrs(relation, operation)
     val metadata = resolveRequiredMetadataAttrs(relation, operation)
     val extra = dedupAttrs(place ++ metadata)

@@ -77,7 +77,11 @@ case class ReplaceRows(session: org.apache.spark.sql.SparkSession) extends Rule[
     if (decided(predicate, table.meta)) plans.byFiles(o, relation, table, query, replacement(ReplacedFiles.Inside))
     else if (predicate.isPartitionOnly)
       plans.byFiles(o, relation, table, query, replacement(ReplacedFiles.Named(matching(predicate, table.meta))))
-    else plans.byPredicate(o, relation, table, query, predicate.simple, replacement(ReplacedFiles.InsideAndScanned))
+    else {
+      // Records stand for everything their version did: each row that goes must be seen.
+      val files = if (ReplaceByRecords.isNeeded(table.meta)) ReplacedFiles.Scanned else ReplacedFiles.InsideAndScanned
+      plans.byPredicate(o, relation, table, query, predicate.simple, replacement(files))
+    }
   }
 
   /** Whether the brain knows for every file that all of its rows go, or none. */

@@ -55,7 +55,6 @@ class ReplaceBatch(job: WriteJob, replacement: Replacement, operation: RewriteFi
     if (!idle) read.foreach(file => removed.add(file.path))
     val counts = request.putObject("summary").put("numCopiedRows", if (idle) 0L else copied)
     counts.put("numInsertedRows", files.map(_.rows).sum - (if (idle) 0L else copied))
-    replacement.describe(request)
     if (idle) job.discard(tasks.filter(_.copied > 0).flatMap(_.files))
     job.commit(request)
     committed = files

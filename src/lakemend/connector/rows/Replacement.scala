@@ -3,9 +3,9 @@ package lakemend.rows
 import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.{Bridge, LakemendException}
 import lakemend.catalog.{LakeTable, Reads, TableMeta}
-import lakemend.read.{LakeScan, LakeScanBuilder}
+import lakemend.read.LakeScanBuilder
 import lakemend.write._
-import org.apache.spark.sql.connector.read.{Scan, ScanBuilder}
+import org.apache.spark.sql.connector.read.ScanBuilder
 import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.lakemend.Complaints
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -100,51 +100,38 @@ class ReplacedTable(of: LakeTable, replacement: Replacement, val few: Boolean) e
     override def build(): Write = new LakeWrite(new WriteJob(meta, info, send), WriteMode.Replace(replacement), few)
   }
 
-  def masking(info: RowLevelOperationInfo): MaskRows = new ReplaceByMasks(this, info, replacement)
+  /** The row operation of this replacement; rows go as a DELETE would take them. */
+  def operation(info: RowLevelOperationInfo, asDelete: RowLevelOperationInfo): RowOperation =
+    RowOperation.of(meta, asDelete, new Reads, _ => ()) match {
+      case _ if ReplaceByRecords.isNeeded(meta) => new ReplaceByRecords(this, info, replacement)
+      case _: MaskRows => new ReplaceByMasks(this, info, replacement)
+      case _ => new ReplaceByRewriting(this, info, replacement)
+    }
 
-  def rewriting(info: RowLevelOperationInfo): RewriteFiles = new ReplaceByRewriting(this, info, replacement)
+  def deliver(commit: ObjectNode): Unit = send(replacement.describe(commit))
 
-  def deliver(commit: ObjectNode): Unit = send(commit)
+  /** Where the predicate tells what is replaced, looking for it is no read beside it. */
+  def looks: Reads = if (replacement.predicate.isDefined) new Reads else reads
 }
 
 /** Merge-on-read: rows that go are masked, rows that come are written. */
 class ReplaceByMasks(table: ReplacedTable, info: RowLevelOperationInfo, replacement: Replacement)
-    extends MaskRows(table.meta, info, new Reads, table.deliver) {
-  private val scans = new ReplaceScans(table, replacement)
+    extends MaskRows(table.meta, info, table.looks, table.deliver) {
+  override protected def unread: Option[ObjectNode] = replacement.unread
 
-  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = scans.builder(options, wholeFiles = false)
-  override def scan: Option[LakeScan] = scans.made
-
-  override protected def job(info: LogicalWriteInfo): WriteJob = new WriteJob(table.meta, info, table.deliver) {
-    override def commit(request: ObjectNode): Unit = super.commit(replacement.describe(request))
-  }
+  /** In a change data feed, rows that are copied without a record would show as changes. */
+  override def maxDeadShare: Double = if (FeedRows.isKept(table.meta)) 1 else super.maxDeadShare
 }
 
 /** Copy-on-write: files that hold rows that go are written again without them, beside the rows that come. */
 class ReplaceByRewriting(table: ReplacedTable, info: RowLevelOperationInfo, replacement: Replacement)
-    extends RewriteFiles(table.meta, info, new Reads, table.deliver) {
-  private val scans = new ReplaceScans(table, replacement)
+    extends RewriteFiles(table.meta, info, table.looks, table.deliver) {
+  override protected def unread: Option[ObjectNode] = replacement.unread
 
-  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = scans.builder(options, wholeFiles = true)
-  override def scan: Option[LakeScan] = scans.made
-
-  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = new WriteBuilder {
-    override def build(): Write =
-      new ReplaceWrite(new WriteJob(table.meta, info, table.deliver), replacement, ReplaceByRewriting.this)
-  }
-}
-
-/** The scan that Spark makes of the files to be looked at. For replaceWhere, what it reads is told by the predicate. */
-class ReplaceScans(table: ReplacedTable, replacement: Replacement) {
-  @volatile var made: Option[LakeScan] = None
-
-  def builder(options: CaseInsensitiveStringMap, wholeFiles: Boolean): ScanBuilder = {
-    val reads = if (replacement.predicate.isDefined) new Reads else table.reads
-    new LakeScanBuilder(table.meta, options, wholeFiles, reads, replacement.unread) {
-      override def build(): Scan = super.build() match {
-        case scan: LakeScan => made = Some(scan); scan
-        case other => other
-      }
+  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = {
+    val write = job(info)
+    new WriteBuilder {
+      override def build(): Write = new ReplaceWrite(write, replacement, ReplaceByRewriting.this)
     }
   }
 }

@@ -26,7 +26,7 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
   protected def wholeFiles: Boolean
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
-    new LakeScanBuilder(meta, options, wholeFiles, reads) {
+    new LakeScanBuilder(meta, options, wholeFiles, reads, unread) {
       override def build(): Scan = super.build() match {
         case scan: LakeScan =>
           scan.isRowChange = true
@@ -36,6 +36,9 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
         case other => other
       }
     }
+
+  /** Files whose every row satisfies it go without being read. */
+  protected def unread: Option[ObjectNode] = None
 
   /** Whether the statement reads the table for more than the rows it changes: see `OwnReads`. */
   @volatile var readsMore: Boolean = true
@@ -135,6 +138,9 @@ class MaskRows(meta: TableMeta, info: RowLevelOperationInfo, reads: Reads, send:
   override protected def wholeFiles: Boolean = false
 
   override def rowId: Array[NamedReference] = Array(RowOperation.file, RowOperation.position)
+
+  /** A file of whose rows more than this share would be dead is written again instead of masked: 0 means always. */
+  def maxDeadShare: Double = meta.write.path("max_dead_share").asDouble(1.0)
 
   override def newWriteBuilder(info: LogicalWriteInfo): DeltaWriteBuilder = {
     val write = job(info)

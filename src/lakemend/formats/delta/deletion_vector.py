@@ -8,6 +8,8 @@ of it; `size` in a descriptor counts the blob alone. Inline vectors are the blob
 
 from __future__ import annotations
 
+import base64
+import re
 import struct
 import uuid
 import zlib
@@ -17,16 +19,18 @@ from typing import Any, NoReturn
 
 from pyroaring import BitMap64
 
-from lakemend.errors import CorruptTableError, StorageError
+from lakemend.errors import CorruptTableError, InvalidInputError, StorageError
 from lakemend.formats.format import Mask
 from lakemend.storage import Store, decode, join, normalise, open_store
 
 MAGIC = 1681511377
 FILE_VERSION = b"\x01"
+FILE_PREFIX, FILE_SUFFIX = "deletion_vector_", ".bin"
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _Z85_VALUES = {char: value for value, char in enumerate(_Z85)}
 _UUID_CHARS = 20
+_FILE_NAME = re.compile(rf"{FILE_PREFIX}([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}){re.escape(FILE_SUFFIX)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +135,7 @@ def relative_path(path_or_inline: str) -> str:
     """The file of a "u" descriptor below the table: `[prefix/]deletion_vector_<uuid>.bin`."""
     prefix, encoded = path_or_inline[:-_UUID_CHARS], path_or_inline[-_UUID_CHARS:]
     try:
-        name = f"deletion_vector_{uuid.UUID(bytes=z85_decode(encoded))}.bin"
+        name = f"{FILE_PREFIX}{uuid.UUID(bytes=z85_decode(encoded))}{FILE_SUFFIX}"
     except ValueError as error:
         _corrupt(path_or_inline, f"its name is not a UUID in Z85: {error}")
     return f"{prefix}/{name}" if prefix else name
@@ -140,6 +144,27 @@ def relative_path(path_or_inline: str) -> str:
 def uuid_name(file_id: uuid.UUID, prefix: str = "") -> str:
     """`pathOrInlineDv` of a "u" descriptor; the inverse of `relative_path`."""
     return prefix + z85_encode(file_id.bytes)
+
+
+def file_form() -> dict[str, str]:
+    """How tasks name and begin a file of vectors: see `write` in the wire's table."""
+    return {"prefix": FILE_PREFIX, "suffix": FILE_SUFFIX, "head": base64.b64encode(FILE_VERSION).decode()}
+
+
+def describe_stored(mask: Mask, root: str) -> Descriptor:
+    """The descriptor of a vector in a file below the table at `root`; the inverse of `Descriptor.mask`."""
+    assert mask.url is not None
+    assert mask.length is not None
+    folder, _, name = mask.url.removeprefix(root.rstrip("/") + "/").rpartition("/")
+    found = _FILE_NAME.fullmatch(name)
+    if found is None:
+        raise InvalidInputError(
+            f"{mask.url} cannot be the file of a deletion vector",
+            cause=f"its name is not {FILE_PREFIX}<uuid>{FILE_SUFFIX}",
+            remedy="this is a defect of the caller; report it with the statement",
+            file=mask.url,
+        )
+    return Descriptor("u", uuid_name(uuid.UUID(found[1]), folder), mask.length, mask.cardinality, mask.offset or 0)
 
 
 def encode_blob(positions: BitMap64) -> bytes:

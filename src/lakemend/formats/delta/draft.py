@@ -24,6 +24,7 @@ from lakemend.formats.delta.deletion_vector import (
     Descriptor,
     describe_file,
     describe_inline,
+    describe_stored,
     encode_blob,
     encode_file,
     read_vector,
@@ -37,7 +38,7 @@ from lakemend.formats.delta.metadata import to_action
 from lakemend.formats.delta.partition_values import decode_path, encode_path, format_value
 from lakemend.formats.delta.properties import CHECK_PREFIX, FEED, is_on
 from lakemend.formats.delta.protocol import supports, upgraded
-from lakemend.formats.format import Change, Metadata, NewFile
+from lakemend.formats.format import Change, Mask, Metadata, NewFile
 from lakemend.schema import find
 from lakemend.storage import open_store
 
@@ -258,7 +259,7 @@ def _remove(body: dict[str, Any], now: int, data_change: bool) -> Remove:
 def _mask(draft: Draft, base: DeltaSnapshot, change: Change, now: int) -> None:
     """Masks on top of what `base` masks. A file without a living row leaves; one with no newly dead row stays."""
     vectors: list[BitMap64] = []
-    masked: list[Add] = []
+    masked: list[tuple[int, int]] = []
     rows = [entry.row for entry in change.masked]
     counts = base.files["rows"].take(pa.array(rows, pa.int64())).to_pylist() if rows else []
     for entry, body, counted in zip(change.masked, _rows(base, rows), counts, strict=True):
@@ -266,6 +267,13 @@ def _mask(draft: Draft, base: DeltaSnapshot, change: Change, now: int) -> None:
         # A masked file must say how many rows it has, and not every writer does.
         count = counted if counted is not None else _rows_in_footer(base, body)
         old = base.descriptor(entry.row)
+        if entry.mask is not None:
+            vector = _written(base, entry.path, entry.mask, old, count)
+            draft.removes.append(_remove(body, now, change.data_change))
+            if vector.cardinality != count:
+                draft.adds.append(_masked_add(base, entry.row, change, count, vector))
+            continue
+        assert entry.positions is not None
         dead = read_vector(base.store, old) if old is not None else BitMap64()
         known = len(dead)
         dead |= BitMap64.deserialize(entry.positions)
@@ -281,10 +289,29 @@ def _mask(draft: Draft, base: DeltaSnapshot, change: Change, now: int) -> None:
         draft.removes.append(_remove(body, now, change.data_change))
         if len(dead) != count:
             vectors.append(dead)
-            add = base.add(entry.row)
-            masked.append(replace(add, data_change=change.data_change, stats=loosened(add.stats, count)))
-    for add, vector in zip(masked, _stored(draft, vectors), strict=True):
-        draft.adds.append(replace(add, deletion_vector=vector))
+            masked.append((entry.row, count))
+    for (row, count), vector in zip(masked, _stored(draft, vectors), strict=True):
+        draft.adds.append(_masked_add(base, row, change, count, vector))
+
+
+def _masked_add(base: DeltaSnapshot, row: int, change: Change, count: int, vector: Descriptor) -> Add:
+    add = base.add(row)
+    stats = loosened(add.stats, count)
+    return replace(add, data_change=change.data_change, stats=stats, deletion_vector=vector)
+
+
+def _written(base: DeltaSnapshot, path: str, mask: Mask, old: Descriptor | None, count: int) -> Descriptor:
+    """The descriptor of a vector that is in a file already, and must hold the old one's rows and more."""
+    vector = describe_stored(mask, base.store.url)
+    known = 0 if old is None else old.cardinality
+    if not known < vector.cardinality <= count:
+        raise InvalidInputError(
+            f"{vector.cardinality} rows of {path} cannot be dead",
+            cause=f"the file has {count} rows, of which {known} are dead already",
+            remedy="this is a defect of the caller; report it with the statement",
+            file=path,
+        )
+    return vector
 
 
 def _rows_in_footer(base: DeltaSnapshot, body: dict[str, Any]) -> int:

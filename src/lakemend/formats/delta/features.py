@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from lakemend.errors import UnsupportedFeatureError
 from lakemend.formats.delta.actions import Protocol
-from lakemend.formats.delta.properties import CHECK_PREFIX, FEATURE_PREFIX, MAPPING_MODE, is_on, whole
+from lakemend.formats.delta.properties import CHECK_PREFIX, FEATURE_PREFIX, FEED, MAPPING_MODE, is_on, whole
 from lakemend.formats.delta.protocol import (
     MAX_READER,
     MAX_WRITER,
@@ -31,7 +31,7 @@ def needed_features(schema: Struct, properties: Mapping[str, str]) -> frozenset[
     """The features a table with Delta's `schema` and these properties (checks included) must declare."""
     by_property = {
         "appendOnly": is_on(properties, "delta.appendOnly"),
-        "changeDataFeed": is_on(properties, "delta.enableChangeDataFeed"),
+        "changeDataFeed": is_on(properties, FEED),
         "checkConstraints": any(key.startswith(CHECK_PREFIX) for key in properties),
         "columnMapping": properties.get(MAPPING_MODE, "none").lower() != "none",
         "deletionVectors": is_on(properties, "delta.enableDeletionVectors"),

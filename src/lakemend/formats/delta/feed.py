@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from lakemend.formats.delta.table import DeltaTable
 
 _BATCH = 64
-PROPERTY = "delta.enableChangeDataFeed"
 
 
 def row_changes(table: DeltaTable, span: Span) -> Changes:

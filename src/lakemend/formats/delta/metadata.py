@@ -16,6 +16,7 @@ from typing import Any
 from lakemend.errors import InvalidInputError
 from lakemend.formats.delta import columns
 from lakemend.formats.delta.actions import MetaData
+from lakemend.formats.delta.deletion_vector import file_form
 from lakemend.formats.delta.features import needed_features
 from lakemend.formats.delta.feed_columns import check_feed_names
 from lakemend.formats.delta.file_stats import column_path, indexed_columns, split_columns
@@ -28,6 +29,7 @@ from lakemend.formats.delta.properties import (
     MAPPING_MODE,
     MAX_COLUMN_ID,
     checked,
+    dead_share,
     is_on,
     parse_bytes,
 )
@@ -270,6 +272,8 @@ def write_settings(metadata: Metadata) -> dict[str, Any]:
         "isolation": _isolation(properties.get("delta.isolationLevel", "")),
         "feed": is_on(properties, FEED),
         "modes": {verb: _mode(properties, verb) for verb in ("update", "delete", "merge")},
+        "mask_file": file_form(),
+        "max_dead_share": dead_share(properties),
     }
 
 

@@ -19,6 +19,8 @@ FEATURE_PREFIX = "delta.feature."
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
 MAPPING_MODE = "delta.columnMapping.mode"
 FEED = "delta.enableChangeDataFeed"
+DEAD_SHARE = "write.mask.max-dead-share"
+DEFAULT_DEAD_SHARE = 0.5
 
 _MILLIS = {
     "millisecond": 1,
@@ -67,6 +69,11 @@ def _integer(low: int) -> Callable[[str], None]:
             raise ValueError(f"{text!r} is not a whole number of at least {low}")
 
     return check
+
+
+def _share(text: str) -> None:
+    if not re.fullmatch(r"\d*\.?\d+", text.strip()) or float(text) > 1:
+        raise ValueError(f"{text!r} is not a share from 0 to 1")
 
 
 def _one_of(*allowed: str) -> Callable[[str], None]:
@@ -131,6 +138,7 @@ _KNOWN: dict[str, Callable[[str], None]] = {
     "write.update.mode": _one_of(*_ROW_MODES),
     "write.delete.mode": _one_of(*_ROW_MODES),
     "write.merge.mode": _one_of(*_ROW_MODES),
+    DEAD_SHARE: _share,
     "write.update.isolation-level": _one_of(*_ISOLATION),
     "write.delete.isolation-level": _one_of(*_ISOLATION),
     "write.merge.isolation-level": _one_of(*_ISOLATION),
@@ -197,6 +205,14 @@ def interval(properties: Mapping[str, str], key: str, default: str) -> int:
         return parse_interval(properties.get(key, default))
     except ValueError:
         return parse_interval(default)
+
+
+def dead_share(properties: Mapping[str, str]) -> float:
+    """The share of dead rows up to which a file is masked; one that cannot be read counts as the default."""
+    try:
+        return min(max(float(properties.get(DEAD_SHARE, DEFAULT_DEAD_SHARE)), 0.0), 1.0)
+    except ValueError:
+        return DEFAULT_DEAD_SHARE
 
 
 def whole(properties: Mapping[str, str], key: str, default: int) -> int:

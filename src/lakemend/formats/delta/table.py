@@ -55,16 +55,24 @@ class DeltaTable:
         self._latest_commit: Entry | None = None
         self._older: OrderedDict[int, DeltaSnapshot] = OrderedDict()
         self._recent = RecentCommits(store)
+        self._looks = self._last_look = 0
 
     def latest(self) -> DeltaSnapshot:
+        before = self._looks
         with self._lock:
             known = self._latest
+            if known is not None and self._last_look > before:
+                return known  # another thread began to look after we asked: it has seen all that we could
+            self._looks = look = self._looks + 1
             if known is not None and self._is_the_same_log():
-                return self._updated(known)
-            # Nothing is known, or the log is not the one it was: the table was replaced in its place.
-            self._older.clear()
-            self._recent.forget()
-            return self._remember(self._load(None))
+                found = self._updated(known)
+            else:
+                # Nothing is known, or the log is not the one it was: the table was replaced in its place.
+                self._older.clear()
+                self._recent.forget()
+                found = self._remember(self._load(None))
+            self._last_look = look
+            return found
 
     def _updated(self, known: DeltaSnapshot) -> DeltaSnapshot:
         if self.store.head(commit_path(known.version + 1)) is None:
