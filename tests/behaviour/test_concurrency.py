@@ -52,7 +52,7 @@ OURS = {
     "replace table": "CREATE OR REPLACE TABLE {t} (id BIGINT, p STRING, x DOUBLE) USING delta PARTITIONED BY (p)",
 }
 # The mode of a verb is a property of the table: a winner in a mode of its own uses another verb than ours.
-ONE = "MERGE INTO {t} t USING (SELECT {id} AS id) s ON t.id = s.id WHEN MATCHED THEN "
+ONE = "MERGE INTO {t} t USING (SELECT * FROM VALUES ({id}L) AS v (id)) s ON t.id = s.id WHEN MATCHED THEN "
 WINNERS: dict[str, str | Statement] = {
     "append near": "INSERT INTO {t} VALUES (1, 'a', 9.0)",
     "append beside": "INSERT INTO {t} VALUES (70, 'a', 70.0)",

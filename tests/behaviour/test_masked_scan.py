@@ -139,6 +139,16 @@ def test_counts_without_columns(spark: SparkSession, masked: Table, reader: str)
         )
 
 
+@pytest.mark.parametrize(("reader", "found"), [("batches", True), ("positions as a column", False), ("rows", False)])
+def test_how_positions_are_learned(spark: SparkSession, masked: Table, reader: str, found: bool) -> None:
+    """Row groups tell them, since as a column they cost more than most columns do."""
+    with settings(spark, {**READERS[reader], "spark.sql.adaptive.enabled": "false"}):
+        frame = masked.to_df().selectExpr("sum(id)")
+        frame.collect()
+        leaf = frame._jdf.queryExecution().executedPlan().collectLeaves().head()
+        assert leaf.scan().createReaderFactory().layout().findsPositions() == found
+
+
 def test_columns_that_files_lack(spark: SparkSession, location: str) -> None:
     """A column added later is null, or its default, in masked files as in others."""
     table = lakemend.table(spark, location)

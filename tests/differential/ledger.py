@@ -68,7 +68,7 @@ class Ledger:
 
     def _actions(self, version: int) -> list[Action]:
         text = (self.location / "_delta_log" / f"{version:020}.json").read_text()
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
+        return [json.loads(line) for line in text.split("\n") if line.strip()]
 
     def _check_keys(self, adds: list[Action], removes: list[Action]) -> None:
         for actions in (adds, removes):

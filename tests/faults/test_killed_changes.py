@@ -101,7 +101,7 @@ def unnamed(location: Path) -> set[str]:
     """The files on the disk that no line of the log names. No version is old enough to be forgotten."""
     named = set()
     for commit in (location / "_delta_log").glob("*.json"):
-        for line in commit.read_text().splitlines():
+        for line in filter(None, commit.read_text().split("\n")):
             for name, action in json.loads(line).items():
                 if name in ("add", "remove", "cdc"):
                     named.add(unquote(action["path"]))

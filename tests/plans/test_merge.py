@@ -73,7 +73,11 @@ def test_a_large_source_is_joined_as_spark_does_it(table: Table, spark: SparkSes
         ("WHEN NOT MATCHED THEN INSERT *", "t.id = s.id", {"new": 2, "old": 60}),
         ("WHEN MATCHED AND s.id < 55 THEN UPDATE SET s = 'some'", "t.id = s.id", {"some": 5, "old": 55}),
         (UPSERT + " WHEN NOT MATCHED BY SOURCE AND t.id < 5 THEN DELETE", "t.id = s.id", {"new": 12, "old": 45}),
-        ("WHEN MATCHED THEN DELETE WHEN NOT MATCHED BY SOURCE THEN UPDATE SET s = 'alone'", "t.id = s.id", {"alone": 50}),
+        (
+            "WHEN MATCHED THEN DELETE WHEN NOT MATCHED BY SOURCE THEN UPDATE SET s = 'alone'",
+            "t.id = s.id",
+            {"alone": 50},
+        ),
         (UPSERT, "t.id = s.id AND t.p = 1", {"new": 12, "old": 57}),
         (UPSERT, "t.id <=> s.id", {"new": 12, "old": 50}),
         (UPSERT, "t.id BETWEEN s.id AND s.id", {"new": 12, "old": 50}),
@@ -89,10 +93,12 @@ def test_every_shape_gives_what_it_should(
         spark.sql(merge(table, clauses, on))
     finally:
         spark.conf.unset("spark.sql.adaptive.enabled")
-    assert {r["s"]: r["n"] for r in table.to_df().groupBy("s").count().withColumnRenamed("count", "n").collect()} == expected
+    assert dict(table.to_df().groupBy("s").count().collect()) == expected
 
 
-def test_files_without_a_key_of_the_source_stay_as_they_are(table: Table, spark: SparkSession, source: Callable) -> None:
+def test_files_without_a_key_of_the_source_stay_as_they_are(
+    table: Table, spark: SparkSession, source: Callable
+) -> None:
     source()  # ids 25 to 31: files 2 and 3
     before = set(table.files()["path"].to_pylist())
     spark.sql(merge(table))
@@ -151,7 +157,9 @@ def test_several_matches_for_an_unconditional_delete_are_no_ambiguity(
     assert table.to_df().count() == ROWS - 9
 
 
-def test_several_source_rows_without_a_match_are_all_inserted(table: Table, spark: SparkSession, source: Callable) -> None:
+def test_several_source_rows_without_a_match_are_all_inserted(
+    table: Table, spark: SparkSession, source: Callable
+) -> None:
     source("SELECT 100 + id % 3 AS id, id AS p, 'new' AS s FROM range(9)")
     spark.sql(merge(table))
     assert table.to_df().where("s = 'new'").count() == 9
@@ -201,5 +209,3 @@ def test_a_join_reads_only_files_that_hold_its_keys(table: Table, spark: SparkSe
     frame = spark.sql(f"SELECT t.* FROM {table.name} t JOIN source s ON t.id = s.id")
     assert len(frame.collect()) == 7
     assert "2 of 6 files" in frame._jdf.queryExecution().executedPlan().toString()
-
-

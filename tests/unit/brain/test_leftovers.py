@@ -57,7 +57,8 @@ class Table:
     def append(self, value: str | None = "x", directory: str | None = None) -> str:
         where = f"{self.partition}={value}" if directory is None else directory
         path = self.put(f"{where}/part-{uuid.uuid4().hex}.parquet")
-        self.commit(added=[{"path": path, "size": 8, "rows": 100_000, "modified": 1, "partition": [value], "stats": []}])
+        added = {"path": path, "size": 8, "rows": 100_000, "modified": 1, "partition": [value], "stats": []}
+        self.commit(added=[added])
         return path
 
     def overwrite(self) -> None:

@@ -144,6 +144,9 @@ def test_a_cast_that_keeps_values_is_looked_through() -> None:
     assert may_overlap(equals("country", "integer", 1), parse_where("country = 'x'", SCHEMA), TABLE)
     assert not may_overlap(equals("country", "integer", 1), equals("country", "integer", 2), TABLE)
     assert not may_overlap(equals("country", "integer", 1), parse_where("country IS NULL", SCHEMA), TABLE)
+    # As a double, 2^53 + 1 is 2^53.
+    assert may_overlap(equals("id", "double", float(2**53)), parse_where(f"id = {2**53 + 1}", SCHEMA), TABLE)
+    assert not may_overlap(equals("year", "double", 1.0), parse_where("year = 2", SCHEMA), TABLE)
 
 
 def test_many_partitions_are_told_apart_fast() -> None:

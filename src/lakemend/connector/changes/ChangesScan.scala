@@ -7,6 +7,7 @@ import java.util.OptionalLong
 import lakemend.LakemendException
 import lakemend.catalog.TableMeta
 import lakemend.read._
+import lakemend.write.SharedConf
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.expressions.filter.{PartitionPredicate, Predicate}
@@ -17,7 +18,6 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
-import org.apache.spark.util.SerializableConfiguration
 
 /** Predicates on versions, times and partition columns choose files; nothing else is pushed down. */
 class ChangesScanBuilder(part: ChangesPart)
@@ -101,7 +101,7 @@ class ChangesReading(meta: TableMeta, columns: StructType, files: Seq[DataFile])
     val parquet = new ParquetFileFormat().buildReaderWithPartitionValues(
       spark, read.data, read.constants, read.data, Nil, Map(FileFormat.OPTION_RETURNING_BATCH -> columnar.toString), conf)
     val shared =
-      if (masks.exists(_.isStored)) Some(spark.sparkContext.broadcast(new SerializableConfiguration(conf)))
+      if (masks.exists(_.isStored)) Some(SharedConf.of(spark.sparkContext, SparkBridge.hadoopConf(spark)))
       else None
     new SliceReaderFactory(parquet, read.layout, columns, shared, meta.name, meta.byId, columnar)
   }

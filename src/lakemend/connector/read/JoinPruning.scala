@@ -5,7 +5,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.JoinSelectionHelper
 import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys
-import org.apache.spark.sql.catalyst.plans.{Inner, JoinType, LeftOuter, LeftSemi}
+import org.apache.spark.sql.catalyst.plans.{Inner, JoinType, LeftAnti, LeftOuter, LeftSemi}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
@@ -53,8 +53,8 @@ case class JoinPruning(spark: SparkSession) extends Rule[LogicalPlan] with Predi
     relation.scan match {
       case scan: LakeScan => KeyFilter.applies(column.dataType) && scan.canSkipFiles && (kind match {
         case Inner | LeftSemi => true
-        // Files of a rewriting MERGE in which nothing matches stay as they are.
-        case LeftOuter => scan.keepsUnmatchedFiles
+        // Files of a rewriting statement in which nothing matches stay as they are.
+        case LeftOuter | LeftAnti => scan.keepsUnmatchedFiles
         case _ => false
       })
       case _ => false

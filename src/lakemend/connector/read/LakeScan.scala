@@ -5,6 +5,7 @@ import java.util.{Objects, OptionalLong}
 import scala.util.Try
 
 import lakemend.catalog.MetadataColumns
+import lakemend.write.SharedConf
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
@@ -15,7 +16,6 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.util.SerializableConfiguration
 
 /** A scan of one version of a table. The brain is asked for the files once, when they are first needed.
   *
@@ -105,21 +105,20 @@ class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int]
     FilePacking.pack(SparkSession.active, plan.files, splitting = !wholeFiles)
 
   override def columnarSupportMode: Scan.ColumnarSupportMode =
-    if (isColumnar(SparkSession.active, read)) Scan.ColumnarSupportMode.SUPPORTED
+    if (read.isColumnar) Scan.ColumnarSupportMode.SUPPORTED
     else Scan.ColumnarSupportMode.UNSUPPORTED
 
   override def createReaderFactory: PartitionReaderFactory = {
     val spark = SparkSession.active
     val conf = SparkBridge.hadoopConf(spark)
     if (meta.byId) conf.setBoolean(SQLConf.PARQUET_FIELD_ID_READ_ENABLED.key, true)
-    val columnar = isColumnar(spark, read)
     val filters = if (wholeFiles) Nil else new RowGroupFilters(meta).of(request.predicates)
     val parquet = new ParquetFileFormat().buildReaderWithPartitionValues(
       spark, read.data, read.constants, read.data, filters,
-      Map(FileFormat.OPTION_RETURNING_BATCH -> columnar.toString), conf)
+      Map(FileFormat.OPTION_RETURNING_BATCH -> read.isColumnar.toString), conf)
     val masksAreStored = planned.files.exists(_.mask.exists(_.isStored))
-    val shared = if (masksAreStored) Some(spark.sparkContext.broadcast(new SerializableConfiguration(conf))) else None
-    new SliceReaderFactory(parquet, read.layout, columns, shared, meta.name, meta.byId, columnar)
+    val shared = if (masksAreStored) Some(SharedConf.of(spark.sparkContext, SparkBridge.hadoopConf(spark))) else None
+    new SliceReaderFactory(parquet, read.layout, columns, shared, meta.name, meta.byId, read.isColumnar)
   }
 
   override def supportedCustomMetrics: Array[CustomMetric] = ScanMetrics.supported
@@ -127,12 +126,7 @@ class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int]
   override def reportDriverMetrics: Array[CustomTaskMetric] = ScanMetrics.of(plan)
 
   // Whether positions are read depends on all planned files, so that it does not change when runtime filters arrive.
-  private lazy val read = new ReadColumns(meta, columns, withMasks = planned.files.exists(_.mask.isDefined))
-
-  private def isColumnar(spark: SparkSession, read: ReadColumns): Boolean = {
-    val schema = StructType(read.data.fields ++ read.constants.fields)
-    new ParquetFileFormat().supportBatch(spark, schema) && SparkBridge.generatesCode(schema)
-  }
+  private lazy val read = ReadColumns.of(meta, columns, withMasks = planned.files.exists(_.mask.isDefined))
 
   private def key: Seq[Any] = Seq(request.key, columns, limit, wholeFiles)
 

@@ -1,8 +1,10 @@
 package lakemend.read
 
 import lakemend.catalog.{MetadataColumns, TableMeta}
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -35,7 +37,8 @@ final case class RowLayout(order: Array[Int], width: Int, position: Int, constan
   val isIdentity: Boolean = order.length == width && order.indices.forall(i => order(i) == i)
 }
 
-/** The requested columns (logical, possibly pruned inside) as the Parquet reader is to read them. */
+/** The requested columns (logical, possibly pruned inside) as the Parquet reader is to read them. With
+  * `findsPositions` they can be read in batches only. */
 class ReadColumns(meta: TableMeta, requested: StructType, withMasks: Boolean, findsPositions: Boolean = false) {
   private val table = meta.schema.fieldNames.zipWithIndex.toMap
 
@@ -85,6 +88,20 @@ class ReadColumns(meta: TableMeta, requested: StructType, withMasks: Boolean, fi
       case Position => position
     }
     RowLayout(order, width, position, same.map(_.value))
+  }
+
+  /** Whether they are read in batches. */
+  lazy val isColumnar: Boolean = {
+    val schema = StructType(data.fields ++ constants.fields)
+    new ParquetFileFormat().supportBatch(SparkSession.active, schema) && SparkBridge.generatesCode(schema)
+  }
+}
+
+object ReadColumns {
+  /** In batches positions are found, if this Spark lets them be; a reader of rows gives them as a column. */
+  def of(meta: TableMeta, requested: StructType, withMasks: Boolean): ReadColumns = {
+    val batches = new ReadColumns(meta, requested, withMasks, findsPositions = RowGroups.areHeard)
+    if (batches.isColumnar) batches else new ReadColumns(meta, requested, withMasks)
   }
 }
 

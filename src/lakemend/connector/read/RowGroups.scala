@@ -9,12 +9,13 @@ import org.apache.parquet.column.page.PageReadStore
 import org.apache.spark.sql.execution.datasources.RecordReaderIterator
 import org.apache.spark.sql.execution.datasources.parquet.{SpecificParquetRecordReaderBase, VectorizedParquetRecordReader}
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector
+import org.apache.spark.sql.internal.SQLConf
 
 /** Where the rows of each batch lie in their file, learned from the row groups that Spark's reader loads.
   *
   * Spark can give positions as a column too, but it boxes every one of them, which costs more than reading most
   * columns does. The reader keeps its row groups to itself: they are listened to through a private field, and where
-  * a Spark has no such field (`canBeHeard`), positions are read as that column.
+  * a Spark has no such field (`areHeard`), positions are read as that column.
   */
 final class RowGroups {
   private var left = 0L
@@ -88,7 +89,7 @@ object RowGroups {
 
   private def Load = "readNextRowGroup"
 
-  def canBeHeard: Boolean = fields.isDefined
+  def areHeard: Boolean = fields.isDefined && !SQLConf.get.getConfString(Ignored, "false").toBoolean
 
   /** Listens to a reader that has not given a batch yet. */
   def of(batches: Iterator[_]): RowGroups = {

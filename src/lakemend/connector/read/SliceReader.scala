@@ -2,8 +2,8 @@ package lakemend.read
 
 import java.io.Closeable
 
+import lakemend.write.SharedConf
 import org.apache.hadoop.conf.Configuration
-import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
@@ -13,7 +13,6 @@ import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector
 import org.apache.spark.sql.types.{LongType, StructType}
 import org.apache.spark.sql.vectorized.ColumnarBatch
-import org.apache.spark.util.SerializableConfiguration
 
 /** Reads the slices of a task with Spark's Parquet reader (`parquet`), in batches or row by row.
   * `conf` is there if masks are to be read from files. */
@@ -21,7 +20,7 @@ class SliceReaderFactory(
     val parquet: PartitionedFile => Iterator[InternalRow],
     val layout: RowLayout,
     val schema: StructType,
-    val conf: Option[Broadcast[SerializableConfiguration]],
+    val conf: Option[SharedConf],
     val table: String,
     val byId: Boolean,
     columnar: Boolean) extends PartitionReaderFactory {
@@ -76,7 +75,7 @@ abstract class SliceReader[T](factory: SliceReaderFactory, slices: Array[FileSli
   /** A file has been opened, with `mask` if it has one, and nothing of it read yet. */
   protected def opened(elements: Iterator[Any]): Unit = ()
 
-  private def conf: Configuration = factory.conf.get.value.value
+  private def conf: Configuration = factory.conf.get.value
 
   private def guarded[A](action: => A): A =
     try action

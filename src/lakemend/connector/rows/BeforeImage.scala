@@ -1,6 +1,6 @@
 package org.apache.spark.sql.lakemend
 
-import lakemend.catalog.{LakeTable, MetadataColumns}
+import lakemend.catalog.{LakeTable, MetadataColumns, PathTable}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Alias, CreateNamedStruct, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
@@ -28,6 +28,7 @@ case class BeforeImage(spark: SparkSession) extends Rule[LogicalPlan] {
 
   private def tableOf(r: DataSourceV2Relation): Option[LakeTable] = r.table match {
     case table: LakeTable => Some(table)
+    case path: PathTable => Some(path.opened)
     case RowLevelOperationTable(table: LakeTable, _) => Some(table)
     case _ => None
   }

@@ -59,7 +59,8 @@ class RowsOf(info: LogicalWriteInfo, columns: StructType) extends LogicalWriteIn
 
 class FeedWriterFactory(rows: DeltaWriterFactory, layout: FeedLayout, token: String) extends DeltaWriterFactory {
   override def createWriter(partitionId: Int, taskId: Long): DeltaWriter[InternalRow] =
-    new FeedWriter(rows.createWriter(partitionId, taskId), new DataFileWriter(layout.files, partitionId, MaskWriter.OpenFiles), layout, token)
+    new FeedWriter(rows.createWriter(partitionId, taskId),
+      new DataFileWriter(layout.files, partitionId, MaskWriter.OpenFiles), layout, token)
 }
 
 /** One task attempt: every change is written down, and then made by `rows`. The metadata of a row is what it was before. */

@@ -160,6 +160,6 @@ case class ReplacePlans(spark: SparkSession) extends RewriteRowLevelCommand {
 
 object ReplacePlans {
   val ShownColumns = 20
-  val FewRows = 10000L
+  val FewRows = 1000L
   val SmallFile = 4L << 20
 }

@@ -65,9 +65,11 @@ object ReplacePredicate {
     whole.references.find(a => !relation.outputSet.contains(a)).foreach(a =>
       throw invalid(text(whole), s"there is no column ${a.name}; the columns are ${known(relation)}", meta))
     refuseMismatch(whole, meta)
-    // In the table's own spelling.
+    // In the table's own spelling, and of this moment.
     val own = AttributeMap(relation.output.map(a => a -> a))
-    ReplacePredicate(whole.transform { case a: Attribute => own.getOrElse(a, a) }, relation, meta)
+    val spelled = whole.transform { case a: Attribute => own.getOrElse(a, a) }
+    val now = ComputeCurrentTime(Filter(spelled, LocalRelation(relation.output))).expressions.headOption.getOrElse(spelled)
+    ReplacePredicate(now, relation, meta)
   }
 
   private def resolved(spark: SparkSession, condition: Expression, relation: DataSourceV2Relation, sql: Option[String],
@@ -76,11 +78,8 @@ object ReplacePredicate {
     val filter =
       try spark.sessionState.analyzer.execute(Filter(condition, relation))
       catch { case e: AnalysisException => throw invalid(shown, firstLine(e), meta) }
-    val found = filter match {
-      case Filter(c, r) if r.sameResult(relation) => c
-      // Columns of the table's metadata, or what only a query can hold: Spark has put something between.
-      case other => other.expressions.headOption.getOrElse(condition)
-    }
+    // Where it names the table's metadata columns, Spark puts a projection around it.
+    val found = filter.collectFirst { case Filter(c, _) => c }.getOrElse(condition)
     refuseUnsupported(found, meta)
     if (!found.resolved) {
       found.collectFirst { case a: UnresolvedAttribute => a }.foreach(a =>
@@ -202,7 +201,7 @@ object ReplacePredicate {
 
   // ---- forms
 
-  private val rules: Seq[Rule[LogicalPlan]] = Seq(ComputeCurrentTime, ConstantFolding, NullPropagation,
+  private val rules: Seq[Rule[LogicalPlan]] = Seq(ConstantFolding, NullPropagation,
     LikeSimplification, SimplifyCasts, UnwrapCastInBinaryComparison, OptimizeIn, BooleanSimplification)
 
   /** Spark's own rules on the condition alone, until nothing changes. */

@@ -1,5 +1,7 @@
 package lakemend.rows
 
+import scala.util.Try
+
 import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.{Bridge, LakemendException}
 import lakemend.catalog.{LakeTable, Reads, TableMeta}
@@ -81,7 +83,7 @@ object Watch {
         "lets them in. Nothing was changed")
     val values = node.putObject("values").put("count", count).put("predicate", predicate)
     val shown = values.putArray("sample")
-    sample.foreach(text => shown.add(Bridge.mapper.readTree(text)))
+    sample.foreach(text => Try(Bridge.mapper.readTree(text)).fold(_ => shown.add(text), shown.add(_)))
     LakemendException.of(node)
   }
 }
@@ -101,12 +103,16 @@ class ReplacedTable(of: LakeTable, replacement: Replacement, val few: Boolean) e
   }
 
   /** The row operation of this replacement; rows go as a DELETE would take them. */
-  def operation(info: RowLevelOperationInfo, asDelete: RowLevelOperationInfo): RowOperation =
-    RowOperation.of(meta, asDelete, new Reads, _ => ()) match {
+  def operation(info: RowLevelOperationInfo, asDelete: RowLevelOperationInfo): RowOperation = {
+    val operation = RowOperation.of(meta, asDelete, new Reads, _ => ()) match {
       case _ if ReplaceByRecords.isNeeded(meta) => new ReplaceByRecords(this, info, replacement)
       case _: MaskRows => new ReplaceByMasks(this, info, replacement)
       case _ => new ReplaceByRewriting(this, info, replacement)
     }
+    // Where rows go that match those that come, files that hold none of their keys stay as they are.
+    operation.keepsUnmatchedFiles = replacement.predicate.isEmpty
+    operation
+  }
 
   def deliver(commit: ObjectNode): Unit = send(replacement.describe(commit))
 

@@ -209,8 +209,7 @@ def _check_feed(base: DeltaSnapshot, change: Change, metadata: Metadata) -> None
         raise UnsupportedFeatureError(
             f"{delta_operation(change)} cannot rewrite files of {base.store.url}",
             cause=f"the table has {FEED}=true, and rows that are only copied would show as changes",
-            remedy="use merge-on-read (write.update.mode, write.delete.mode, write.merge.mode), "
-            f"or set {FEED}=false",
+            remedy=f"use merge-on-read (write.update.mode, write.delete.mode, write.merge.mode), or set {FEED}=false",
             property=FEED,
             feature="changeDataFeed",
         )
