@@ -120,10 +120,8 @@ def _by_rows(
             f"{operation} has no predicate to check or to restrict to partitions",
             remedy="leave check and partitions_only out, or use replace_where",
         )
-    frame = table._frame(rows)
-    if not _statements(table.spark).isStable(frame._jdf):
-        # The rows are read twice, for what goes and for what comes: both times they must be the same.
-        frame = frame.localCheckpoint()
+    # The rows are read twice, for what goes and for what comes: both times they must be the same.
+    frame = DataFrame(_statements(table.spark).steady(table._frame(rows)._jdf), table.spark)
     if not settings.dry_run:
         return run_with_retries(table, operation, lambda spark: statement(spark, frame, True), settings.retries)
     statement(table.spark, frame, False)

@@ -646,8 +646,8 @@ def test_replace_using_rewrites_only_what_it_must(spark: SparkSession, namespace
             spark.sql(f"SELECT id, 'x' AS s FROM range({start}, {start + 10})").coalesce(1),
             **({"properties": {"write.delete.mode": mode}} if start == 0 else {}),
         )
-    report = table.replace_using(spark.sql("SELECT 15L AS id, 'new' AS s"), ["id"])
-    assert (report.deleted, report.inserted) == (1, 1)
+    report = table.replace_using(frame(spark, [(15, "new"), (17, "new"), (17, "twice")], "id LONG, s STRING"), ["id"])
+    assert (report.deleted, report.inserted) == (2, 3)
     assert report.files_removed + report.files_masked == 1
 
 

@@ -88,3 +88,22 @@ def test_reading_leaves_no_thread_behind(spark: SparkSession, table: str) -> Non
     for _ in range(5):
         spark.table(table).toArrow()
     assert threading.active_count() <= before
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE {t} AS t SET v = 9 WHERE t.id = (SELECT max(o.id) FROM {t}_o o WHERE o.id = t.id)",
+        "INSERT INTO {t} SELECT id, count(*) FROM {t}_o GROUP BY id HAVING min(id) < 100",
+    ],
+)
+def test_a_check_meets_only_rows_that_are_written(spark: SparkSession, table: str, mode: str, statement: str) -> None:
+    spark.sql(f"CREATE TABLE {table}_o AS SELECT * FROM VALUES (5), (500) AS v(id)")
+    spark.sql(f"CREATE TABLE {table} (id int, v int) TBLPROPERTIES ('write.update.mode' = '{mode}')")
+    spark.sql(f"INSERT INTO {table} VALUES (5, 1), (7, 2)")
+    spark.sql(f"ALTER TABLE {table} ADD CONSTRAINT small CHECK (id < 100)")
+    spark.sql(statement.format(t=table))
+    assert rows(spark, table) == ([(5, 9), (7, 2)] if "UPDATE" in statement else [(5, 1), (5, 1), (7, 2)])
+    with pytest.raises(lakemend.ConstraintViolationError):
+        spark.sql(f"UPDATE {table} SET id = 100 WHERE id = 7")

@@ -10,9 +10,11 @@ import lakemend
 from lakemend import errors
 
 NAMES = """
-CommitConflictError CommitError CommitUnknownError ConstraintViolationError CorruptTableError InvalidInputError
-LakemendError NamespaceError NotATableError Report SchemaMismatchError SessionError StorageError Table TableError
-TableExistsError TableNotFoundError UnsupportedFeatureError VersionNotFoundError __version__ attach session table
+AmbiguousMergeError CommitConflictError CommitError CommitUnknownError ConstraintViolationError CorruptTableError
+InvalidInputError InvalidPredicateError LakemendError NamespaceError NonPartitionedTableError NotATableError
+PartitionColumnNotFoundError ReplaceWhereError Report RowsOutsidePredicateError SchemaMismatchError SessionError
+StorageError Table TableError TableExistsError TableNotFoundError TypeMismatchError UnsupportedFeatureError
+UnsupportedOperatorError VersionNotFoundError __version__ attach session table
 """
 
 

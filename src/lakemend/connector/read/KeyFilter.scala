@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import lakemend.Wire
 import lakemend.catalog.TableMeta
 import org.apache.spark.sql.catalyst.util.TypeUtils
-import org.apache.spark.sql.connector.expressions.{Expressions, Literal, NamedReference}
+import org.apache.spark.sql.connector.expressions.{Expression, Expressions, Literal, NamedReference}
 import org.apache.spark.sql.connector.expressions.filter.{AlwaysFalse, Predicate}
 import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.types._
@@ -32,12 +32,14 @@ class KeyFilter(val column: String, dataType: DataType, keys: Array[Any]) {
     first < sorted.length && ordering.equiv(sorted(first), value)
   }
 
-  /** From the first key to the last. */
+  /** The rows that have one of the keys: few are named, of many the first and the last. */
   def range: Seq[Predicate] =
-    if (sorted.isEmpty) Seq(new AlwaysFalse) else Seq(bound(">=", sorted.head), bound("<=", sorted.last))
+    if (sorted.isEmpty) Seq(new AlwaysFalse)
+    else if (sorted.length <= KeyFilter.Few) Seq(comparison("IN", sorted.toSeq))
+    else Seq(comparison(">=", Seq(sorted.head)), comparison("<=", Seq(sorted.last)))
 
-  private def bound(comparison: String, key: Any): Predicate =
-    new Predicate(comparison, Array(Expressions.column(SparkBridge.quoted(Seq(column))), SparkBridge.literal(key, dataType)))
+  private def comparison(name: String, keys: Seq[Any]): Predicate = new Predicate(name,
+    (Expressions.column(SparkBridge.quoted(Seq(column))) +: keys.map(SparkBridge.literal(_, dataType))).toArray[Expression])
 
   private def missing(node: JsonNode): Boolean = node.isMissingNode || node.isNull
 
@@ -56,6 +58,8 @@ class KeyFilter(val column: String, dataType: DataType, keys: Array[Any]) {
 }
 
 object KeyFilter {
+  private val Few = 100
+
   /** None: the predicate is not a list of values for one of the table's own columns. */
   def of(predicate: Predicate, meta: TableMeta): Option[KeyFilter] = predicate.children.toSeq match {
     case (column: NamedReference) +: values if predicate.name == "IN" && column.fieldNames.length == 1 =>

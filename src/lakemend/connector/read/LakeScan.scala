@@ -79,12 +79,12 @@ class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int]
 
   /** What Spark may ask for first, at the price of a pass over the rows: which partitions a join can match, or which
     * files a rewriting statement has something to change in. Row changes are filtered by file alone, since a filter of
-    * two attributes would never be translated; a few small files are rewritten in less time than it takes to ask. */
+    * two attributes would never be translated. */
   override def filterAttributes: Array[NamedReference] = {
     val names = columns.fieldNames
     val wanted =
       if (!isRowChange) names.filter(meta.isPartitionColumn)
-      else if (wholeFiles && planned.files.length > 1 && planned.bytes > LakeScan.Small) names.filter(_ == MetadataColumns.File)
+      else if (wholeFiles && planned.files.length > 1) names.filter(_ == MetadataColumns.File)
       else Array.empty[String]
     wanted.map(name => Expressions.column(SparkBridge.quoted(Seq(name))))
   }
@@ -136,8 +136,4 @@ class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int]
   }
 
   override def hashCode: Int = Objects.hash(meta.tableId, meta.version, columns, limit)
-}
-
-object LakeScan {
-  private val Small = 16L * 1024 * 1024
 }

@@ -51,8 +51,18 @@ object ReplaceStatements {
     case text => Left(text.toString)
   }
 
-  /** Whether the frame gives the same rows every time it is read, as far as its plan tells. */
-  def isStable(frame: DataFrame): Boolean = !frame.queryExecution.analyzed.exists {
+  /**
+   * The frame, or one that gives the same rows every time it is read: the rows of a replacement by key are read twice, for
+   * what goes and for what comes. Once they are kept, it is known whether they are few enough to be sent to every executor.
+   */
+  def steady(frame: DataFrame): DataFrame = if (isSteady(frame)) frame else {
+    val kept = frame.localCheckpoint()
+    val bytes = kept.count() * (kept.schema.defaultSize + 8)
+    if (bytes <= frame.sparkSession.sessionState.conf.autoBroadcastJoinThreshold) kept.hint("broadcast") else kept
+  }
+
+  /** As far as the plan tells. */
+  private def isSteady(frame: DataFrame): Boolean = !frame.queryExecution.analyzed.exists {
     case _: GlobalLimit | _: LocalLimit | _: Offset | _: Sample | _: Tail | _: Deduplicate => true
     case LogicalRelation(_: HadoopFsRelation, _, _, _, _) | _: LocalRelation | _: Range | _: OneRowRelation => false
     case relation: DataSourceV2Relation => !relation.table.isInstanceOf[LakeTable]

@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -33,15 +34,19 @@ class CommitFile:
     data: bytes
     _actions: dict[tuple[str, ...], CommitActions] = field(default_factory=dict, compare=False, repr=False)
 
+    @cached_property
+    def commits(self) -> Commits:
+        found = Commits()
+        found.read(self.version, self.entry.path, self.data)
+        return found
+
     def actions(self, partition_names: Sequence[str]) -> CommitActions:
         names = tuple(partition_names)
         found = self._actions.get(names)
         if found is None:
-            commits = Commits()
-            commits.read(self.version, self.entry.path, self.data)
-            adds, strings, _ = commits.adds(names)
-            removes, _ = commits.removes(names)
-            found = self._actions[names] = CommitActions(commits, adds, JsonStats(strings, len(adds)), removes)
+            adds, strings, _ = self.commits.adds(names)
+            removes, _ = self.commits.removes(names)
+            found = self._actions[names] = CommitActions(self.commits, adds, JsonStats(strings, len(adds)), removes)
         return found
 
 

@@ -95,10 +95,12 @@ class Commits:
     _add_counts: list[tuple[int, int]] = field(default_factory=list)
     _remove_counts: list[tuple[int, int]] = field(default_factory=list)
     _names: dict[int, str] = field(default_factory=dict)
+    _tables: dict[str, tuple[pa.Schema, pa.Table]] = field(default_factory=dict)
 
     def read(self, version: int, name: str, data: bytes) -> None:
         """Takes in one commit file; CorruptTableError names it if it cannot be parsed."""
         self._names[version] = name
+        self._tables.clear()
         adds, removes = len(self._adds), len(self._removes)
         if not data or data.isspace():
             raise corrupt(name, "the file is empty")
@@ -163,12 +165,19 @@ class Commits:
         """Adds as `add_schema`, their statistics as JSON strings, and the version of each."""
         schema = add_schema(names)
         stored = schema.append(pa.field("stats", pa.string()))
-        table = self._parse("add", self._adds, self._add_counts, stored)
+        table = self._parsed("add", self._adds, self._add_counts, stored)
         return table.select(schema.names), table.column("stats"), _versions(self._add_counts)
 
     def removes(self, names: Sequence[str]) -> tuple[pa.Table, np.ndarray]:
-        table = self._parse("remove", self._removes, self._remove_counts, remove_schema(names))
+        table = self._parsed("remove", self._removes, self._remove_counts, remove_schema(names))
         return table, _versions(self._remove_counts)
+
+    def _parsed(self, kind: str, lines: Lines, counts: list[tuple[int, int]], schema: pa.Schema) -> pa.Table:
+        """Parsed once: the newest commits are looked at by every writer, and become part of the next snapshot."""
+        known = self._tables.get(kind)
+        if known is None or known[0] != schema:
+            known = self._tables[kind] = (schema, self._parse(kind, lines, counts, schema))
+        return known[1]
 
     def _parse(self, kind: str, lines: Lines, counts: list[tuple[int, int]], schema: pa.Schema) -> pa.Table:
         if not len(lines):

@@ -385,9 +385,10 @@ class _Older:
 
 def advance(base: DeltaSnapshot, files: Sequence[CommitFile]) -> DeltaSnapshot:
     """The snapshot after more commits, which follow `base` without a gap."""
-    commits, modified = Commits(), base.modified
+    commits, modified = files[0].commits if len(files) == 1 else Commits(), base.modified
     for file in files:
-        commits.read(file.version, file.entry.path, file.data)
+        if len(files) > 1:
+            commits.read(file.version, file.entry.path, file.data)
         modified = max(file.entry.modified, modified + 1)
     older = _Older(base.pieces, base.tombstones, base.transactions, base.domains)
     protocol, meta = commits.protocol or base.protocol, commits.metadata or base.meta
