@@ -7,6 +7,7 @@ with millions of rows.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -282,6 +283,28 @@ def test_a_failed_statement_leaves_nothing(spark: SparkSession, make: Make, loca
         spark.sql(f"UPDATE {table.name} SET v = IF(id = 19000, raise_error('no'), 0) WHERE id % 10 = 0")
     assert (table.version, content(table)) == (version, before)
     check_files(location)
+
+
+@pytest.mark.parametrize("condition", ["id % 10 = 3", "id % 10 < 7"], ids=["masked", "rewritten"])
+def test_a_driver_killed_before_it_commits_leaves_the_old_version(
+    spark: SparkSession,
+    make: Make,
+    location: str,
+    stored: bool,
+    condition: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What lies on the disk in that moment is what a killed driver leaves."""
+    table = make()
+    table.delete("id % 50 = 1")
+    left = str(tmp_path / "left")
+    slip_in(monkeypatch, lambda: shutil.copytree(location, left))
+    report = table.delete(condition)
+    check_readers(left, alive(spark, "id % 50 = 1"))
+    again = lakemend.table(spark, left).delete(condition)
+    assert (again.deleted, again.copied, again.total) == (report.deleted, report.copied, report.total)
+    assert content(lakemend.table(spark, left)) == content(table) == alive(spark, f"id % 50 = 1 OR {condition}")
 
 
 # ---- files that are mostly dead
