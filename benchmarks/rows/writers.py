@@ -33,7 +33,7 @@ def run() -> Iterator[Figure]:
     peer = peers().get(DeltaSpark.name)
     if isinstance(peer, DeltaSpark):
         copy = peer.fresh(base, "merge-on-read")
-        theirs = Storm(**peer.storm(copy, commits=THEIR_COMMITS, warm=1))
+        theirs = Storm(**peer.storm(copy, commits=THEIR_COMMITS, warm=0))
         yield Figure(
             "the same, seconds per commit, against delta-spark",
             theirs.per_second / mine.per_second,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -169,6 +170,28 @@ def test_every_row_of_some_batches_is_dead(spark: SparkSession, location: str) -
     expected = [(i, str(i)) for i in range(20000) if not 4096 <= i < 12288 and i != 19999]
     assert rows_of(table.to_df()) == expected
     assert table.to_df().where("id = 5000").count() == 0
+
+
+@pytest.mark.parametrize("reader", ["batches", "positions as a column", "odd batches", "off heap"])
+def test_pages_that_filters_skip(spark: SparkSession, location: str, reader: str) -> None:
+    """Of one row group only some pages are read: its rows do not follow each other then."""
+    table = lakemend.table(spark, location)
+    query = "SELECT id, sha2(CAST(id AS STRING), 256) AS s FROM range(40000)"
+    table.append(spark.sql(query).coalesce(1), properties={"write.parquet.page-size-bytes": "1024"})
+    (file,) = Path(location).glob("*.parquet")
+    assert pq.read_metadata(file).num_row_groups == 1
+    table.delete("id % 7 = 0 OR id BETWEEN 20100 AND 20200")
+    condition = "id BETWEEN 5000 AND 5100 OR id BETWEEN 20000 AND 20300 OR id > 39990"
+    with settings(spark, {**READERS[reader], "spark.sql.adaptive.enabled": "false"}):
+        frame = table.to_df().where(condition).selectExpr("id", "s", "_pos")
+        found = sorted(tuple(row) for row in frame.collect())
+        read = (
+            frame._jdf.queryExecution().executedPlan().collectLeaves().head().metrics().apply("numOutputRows").value()
+        )
+    dead = "id % 7 = 0 OR id BETWEEN 20100 AND 20200"
+    expected = spark.sql(query).where(f"({condition}) AND NOT ({dead})").selectExpr("id", "s", "id AS _pos")
+    assert found == sorted(tuple(row) for row in expected.collect())
+    assert read < 10_000, "pages are skipped"
 
 
 def test_masked_files_are_read_while_others_are_written(spark: SparkSession, location: str) -> None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -224,6 +227,26 @@ def test_large_masks_leave_the_message_by_themselves(spark: SparkSession, locati
     assert vectors(location)[-1]["cardinality"] == report.deleted + 1200
     assert table.to_df().where("id >= 0").count() == 1200000 - report.deleted - 1200 == report.total
     check_files(location)
+
+
+@pytest.mark.cluster
+def test_executors_in_other_processes(tmp_path: Path) -> None:
+    """Masks are stored and united, and files written again, where none of the driver's memory is at hand."""
+    script = f"""
+        import lakemend
+        conf = {{**{SPLIT!r}, {LIMIT!r}: "0", "spark.ui.enabled": "false"}}
+        spark = lakemend.session("warehouse", master="local-cluster[2,1,1024]", conf=conf)
+        table = lakemend.table(spark, "db.t")
+        rows = spark.sql({QUERY!r}).coalesce(1)
+        table.append(rows, properties={{"write.parquet.row-group-size-bytes": "100000"}})
+        reports = [table.delete("id % 10 < 2"), table.delete("id % 10 = 2"), table.delete("id % 10 BETWEEN 3 AND 6")]
+        assert [r.deleted for r in reports] == [{ROWS // 5}, {ROWS // 10}, {ROWS // 5 * 2}], reports
+        assert [r.files_masked for r in reports] == [1, 1, 0], reports
+        assert [r.copied for r in reports] == [0, 0, {ROWS // 10 * 3}], reports
+        assert table.to_df().where("id % 10 > 6").count() == table.to_df().count() == {ROWS // 10 * 3}
+        spark.stop()"""
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], cwd=tmp_path, check=True, timeout=300)
+    check_files(str(tmp_path / "warehouse" / "db" / "t"))
 
 
 # ---- several writers

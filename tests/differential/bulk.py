@@ -89,10 +89,10 @@ def bulk_conditions(draw: Draw) -> Condition:
     elif shape == "null":
         text = "a IS NULL AND s IS NOT NULL"
     else:
-        word = "IN" if shape == "subquery" else "NOT IN"
         query = _ranges(draw)
-        inner = "SELECT k FROM ({}) q"
-        return f"k {word} ({inner.format(_in_spark(query))})", f"k {word} ({inner.format(_in_duck(query))})"
+        inner = "SELECT q.k FROM ({}) q WHERE q.k = t.k" if "EXISTS" in shape else "SELECT k FROM ({}) q"
+        tested = "" if "EXISTS" in shape else "k "
+        return tuple(f"{tested}{shape} ({inner.format(text)})" for text in (_in_spark(query), _in_duck(query)))
     return text, text
 
 
@@ -138,7 +138,7 @@ class BulkUpdate(Verb):
     def draw(self, draw: Draw, world: World) -> Step:
         spark, duck = bulk_conditions(draw)
         assigned = draw(st.sampled_from(_SET))
-        statement = f"UPDATE {world.name} SET {assigned} WHERE {spark}"
+        statement = f"UPDATE {world.name} AS t SET {assigned} WHERE {spark}"
 
         def mirror() -> Counts:
             return Counts(inserted=0, updated=world.mirror.change(f"UPDATE t SET {assigned} WHERE {duck}"), deleted=0)

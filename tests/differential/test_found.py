@@ -107,3 +107,35 @@ def test_a_check_meets_only_rows_that_are_written(spark: SparkSession, table: st
     assert rows(spark, table) == ([(5, 9), (7, 2)] if "UPDATE" in statement else [(5, 1), (5, 1), (7, 2)])
     with pytest.raises(lakemend.ConstraintViolationError):
         spark.sql(f"UPDATE {table} SET id = 100 WHERE id = 7")
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize(
+    ("statement", "left"),
+    [
+        ("UPDATE {t} AS t SET v = -1 WHERE NOT EXISTS (SELECT 1 FROM {t}_o o WHERE o.id = t.id)", 12),
+        ("UPDATE {t} AS t SET v = -1 WHERE EXISTS (SELECT 1 FROM {t}_o o WHERE o.id = t.id)", 12),
+        ("DELETE FROM {t} AS t WHERE NOT EXISTS (SELECT 1 FROM {t}_o o WHERE o.id = t.id)", 1),
+        ("DELETE FROM {t} AS t WHERE EXISTS (SELECT 1 FROM {t}_o o WHERE o.id = t.id)", 11),
+    ],
+)
+def test_a_subquery_decides_over_every_file(
+    spark: SparkSession, table: str, adaptive: str, mode: str, statement: str, left: int
+) -> None:
+    verb = statement.split()[0].lower()
+    spark.sql(f"CREATE TABLE {table} (id int, v int) TBLPROPERTIES ('write.{verb}.mode' = '{mode}')")
+    for first in range(0, 12, 4):
+        spark.sql(f"INSERT INTO {table} SELECT CAST(id AS int), 1 FROM range({first}, {first + 4})")
+    spark.sql(f"CREATE TABLE {table}_o AS SELECT 5 AS id")
+    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+    try:
+        spark.sql(statement.format(t=table))
+    finally:
+        spark.conf.unset("spark.sql.adaptive.enabled")
+    found = rows(spark, table)
+    assert len(found) == len({i for i, _ in found}) == left
+    if verb == "update":
+        assert {i for i, v in found if v == -1} == ({5} if "WHERE EXISTS" in statement else set(range(12)) - {5})
+    else:
+        assert (5 in {i for i, _ in found}) == ("NOT EXISTS" in statement)

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from lakemend.brain import changes
 from lakemend.brain.addresses import Address
+from lakemend.brain.balance import require_balance
 from lakemend.brain.commit import ISOLATED, CommitResult
 from lakemend.brain.commit import commit as make_version
 from lakemend.brain.description import from_json
@@ -293,6 +294,8 @@ def _rows_changed(
     summary: Mapping[str, int] = request.get("summary") or {}
     counts = {name: next((summary[k] for k in keys if summary.get(k, -1) >= 0), None) for name, keys in _COUNTS.items()}
     written = sum(file.rows for file in change.added)
+    if gone is not None:
+        require_balance(change.operation, written, gone + sum(dead.values()), counts["inserted"])
     if change.operation in ("append", "create_as"):
         counts |= {"inserted": written}
     elif change.operation in ("overwrite", "overwrite_dynamic", "replace_as"):

@@ -164,11 +164,11 @@ def test_rewrite_and_masks(lake):
     files = {os.path.basename(f["path"]): f["path"] for f in lake.plan()["files"]}
     dead = {files["a.parquet"]: [1, 2], files["c.parquet"]: [0, 1, 2, 3]}
     answer = lake.commit(
-        "delta", [lake.file(2)], command="UPDATE", read_predicates=[], summary={"numUpdatedRows": 6},
+        "delta", [lake.file(6)], command="UPDATE", read_predicates=[], summary={"numUpdatedRows": 6},
         masked={p: base64.b64encode(BitMap64(r).serialize()).decode() for p, r in dead.items()},
     )  # fmt: skip
     report = answer["report"]
-    assert (report["operation"], report["updated"], report["total"]) == ("update", 6, 20)
+    assert (report["operation"], report["updated"], report["total"]) == ("update", 6, 24)
     assert (report["files_masked"], report["files_removed"], report["files_scanned"]) == (1, 1, 3)
     masked = [f for f in lake.plan()["files"] if f["mask"]]
     assert masked[0]["mask"]["cardinality"] == 2

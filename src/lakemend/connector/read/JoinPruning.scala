@@ -52,7 +52,9 @@ case class JoinPruning(spark: SparkSession) extends Rule[LogicalPlan] with Predi
   private def isPrunable(relation: DataSourceV2ScanRelation, column: AttributeReference, kind: JoinType): Boolean =
     relation.scan match {
       case scan: LakeScan => KeyFilter.applies(column.dataType) && scan.canSkipFiles && (kind match {
-        case Inner | LeftSemi => true
+        // A rewriting statement may read its files twice, for rows that change and for rows that stay, and both must
+        // come from the same files; and a row that such a join drops may be one to delete.
+        case Inner | LeftSemi => !scan.rewrites || scan.keepsUnmatchedFiles
         // Files of a rewriting statement in which nothing matches stay as they are.
         case LeftOuter | LeftAnti => scan.keepsUnmatchedFiles
         case _ => false

@@ -42,6 +42,9 @@ class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int]
   /** Whether this scan finds the rows of an UPDATE, DELETE or MERGE. */
   @volatile var isRowChange: Boolean = false
 
+  /** Whether the files it reads are those that a statement replaces. */
+  def rewrites: Boolean = isRowChange && wholeFiles
+
   /** Whether files that a join's keys rule out may be left out although the join keeps every row of this side: they are
     * those that a rewriting statement has nothing to change in. */
   @volatile var keepsUnmatchedFiles: Boolean = false

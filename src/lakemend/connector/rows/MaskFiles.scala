@@ -6,6 +6,7 @@ import java.util.{Base64, UUID}
 import java.util.zip.CRC32
 
 import com.fasterxml.jackson.databind.JsonNode
+import lakemend.LakemendException
 import lakemend.catalog.TableMeta
 import lakemend.read.{Mask, MaskSource}
 import lakemend.write.{FileLayout, SharedConf}
@@ -79,7 +80,9 @@ object MaskFiles {
   def of(meta: TableMeta, layout: Option[FileLayout], masks: Map[String, MaskSource], tasks: Int): MaskFiles = {
     val spark = SparkSession.active
     val share = (Total / tasks.max(1)).max(Least).min(Most).toInt
-    val limit = spark.conf.getOption(Limit).fold(share)(_.toInt)
+    val limit = spark.conf.getOption(Limit).fold(share)(text => text.trim.toIntOption.filter(_ >= 0).getOrElse(
+      throw LakemendException.invalid(s"$Limit is '$text'", "it must be a whole number of bytes from 0",
+        s"set $Limit to such a number, or unset it")))
     val conf = layout.fold(SharedConf.of(spark.sparkContext, SparkBridge.hadoopConf(spark)))(_.conf)
     val known = if (masks.isEmpty) None else Some(spark.sparkContext.broadcast(masks))
     new MaskFiles(meta.location, form(meta.write.path("mask_file")), limit, conf, known)

@@ -30,8 +30,7 @@ class MaskWrite(job: WriteJob, operation: MaskRows) extends DeltaWrite {
 class MaskBatch(job: WriteJob, operation: MaskRows) extends DeltaBatchWrite {
   private var committed: Seq[WrittenFile] = Nil
   private var masks: MaskFiles = _
-  private lazy val scanned: Map[String, DataFile] =
-    operation.scan.toSeq.flatMap(_.plan.files).map(file => file.path -> file).toMap
+  private lazy val scanned: Map[String, DataFile] = operation.filesRead
 
   override def createBatchWriterFactory(info: PhysicalWriteInfo): DeltaWriterFactory = {
     job.listen()

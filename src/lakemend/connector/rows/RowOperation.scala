@@ -3,10 +3,12 @@ package lakemend.rows
 import java.util.Locale
 import java.util.concurrent.ConcurrentLinkedQueue
 
+import scala.jdk.CollectionConverters._
+
 import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.{Bridge, LakemendException}
 import lakemend.catalog.{MetadataColumns, Reads, TableMeta}
-import lakemend.read.{LakeScan, LakeScanBuilder}
+import lakemend.read.{DataFile, LakeScan, LakeScanBuilder}
 import lakemend.write.{WriteJob, WrittenFile}
 import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
@@ -20,6 +22,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads: Reads, send: ObjectNode => Unit)
     extends RowLevelOperation {
   private var scanned: Option[LakeScan] = None
+  private val everyScan = new ConcurrentLinkedQueue[LakeScan]()
 
   override def command: Command = info.command
 
@@ -32,6 +35,7 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
           scan.isRowChange = true
           scan.keepsUnmatchedFiles = keepsUnmatchedFiles
           scanned = Some(scan)
+          everyScan.add(scan)
           scan
         case other => other
       }
@@ -63,6 +67,10 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
   def onEnd(release: () => Unit): Unit = atEnd.add(release)
 
   def end(): Unit = Iterator.continually(atEnd.poll()).takeWhile(_ != null).foreach(_.apply())
+
+  /** The files that the statement has read of the table, by location; a plan may scan it more than once. */
+  def filesRead: Map[String, DataFile] =
+    everyScan.asScala.flatMap(_.plan.files).map(file => file.path -> file).toMap
 
   /** None: Spark found that nothing can match, and scans nothing. */
   def scan: Option[LakeScan] = scanned

@@ -41,9 +41,6 @@ object WriteMetrics {
   def all: Array[CustomMetric] =
     Array(new FilesAdded, new RowsAdded, new BytesAdded, new FilesRemoved, new RowsRemoved, new BytesRemoved)
 
-  def of(files: Seq[WrittenFile]): Array[CustomTaskMetric] = Array(value("filesAdded", files.size),
-    value("rowsAdded", files.map(_.rows).sum), value("bytesAdded", files.map(_.size).sum))
-
   def of(job: WriteJob, files: Seq[WrittenFile]): Array[CustomTaskMetric] = {
     def told(name: String): Long = job.report.path(name).asLong(0)
     Array(value("filesAdded", files.size), value("rowsAdded", files.map(_.rows).sum - told("copied")),
