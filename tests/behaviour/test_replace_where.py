@@ -670,6 +670,22 @@ def test_replace_on_a_condition(spark: SparkSession, make: Make) -> None:
     assert table.replace_on(frame(spark, []), F.col("t.id") == F.col("s.id")).version is None
 
 
+def test_rows_that_are_aggregated_or_joined(spark: SparkSession, make: Make) -> None:
+    table = make()
+    frame(spark, [(3, 1, "a", 1), (3, 1, "a", 2), (7, 1, "b", 5)]).createOrReplaceTempView("incoming_rows")
+    summed = spark.sql("SELECT id, max(p) AS p, min(s) AS s, sum(v) AS v FROM incoming_rows GROUP BY id")
+    joined = summed.alias("a").join(summed.alias("b"), "id").select("id", "a.p", "b.s", "a.v")
+    new = [(3, 1, "a", 3), (7, 1, "b", 5)]
+    for run in (
+        lambda: table.replace_using(summed, "id"),
+        lambda: table.replace_on(joined, "t.id = s.id"),
+        lambda: table.replace_where(joined, "id IN (3, 7)"),
+    ):
+        report = run()
+        assert (report.deleted, report.inserted) == (2, 2)
+        assert content(table) == ordered([*(r for r in ALL if r[0] not in (3, 7)), *new])
+
+
 def test_replace_by_rows_refusals(spark: SparkSession, make: Make, unchanged: Callable[[Table], None]) -> None:
     table = make()
     unchanged(table)

@@ -139,11 +139,13 @@ class BulkUpdate(Verb):
         spark, duck = bulk_conditions(draw)
         assigned = draw(st.sampled_from(_SET))
         statement = f"UPDATE {world.name} AS t SET {assigned} WHERE {spark}"
+        mirrored = f"UPDATE t SET {assigned} WHERE {duck}"
 
         def mirror() -> Counts:
-            return Counts(inserted=0, updated=world.mirror.change(f"UPDATE t SET {assigned} WHERE {duck}"), deleted=0)
+            return Counts(inserted=0, updated=world.mirror.change(mirrored), deleted=0)
 
-        return Step(statement, lambda: world.sql(statement), mirror)
+        fails = world.rehearse(lambda: world.mirror.change(mirrored))
+        return Step(statement, lambda: world.sql(statement), mirror, fails)
 
 
 class BulkDelete(Delete):
