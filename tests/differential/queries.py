@@ -271,6 +271,26 @@ class TimeTravel(Query):
         world.compare_version(version, draw(st.sampled_from(["sql", "option", "api"])))
 
 
+class Changes(Query):
+    """What changed between two versions, added to the first, makes the second; with a change feed and without."""
+
+    def applies(self, world: World) -> bool:
+        return bool(self._steps(world))
+
+    def _steps(self, world: World) -> list[int]:
+        """Versions that have the columns of the one before."""
+        found = world.versions
+        return [v for v in found if v - 1 in found and found[v].columns == found[v - 1].columns]
+
+    def ask(self, draw: Draw, world: World) -> None:
+        steps = self._steps(world)
+        last = first = draw(st.sampled_from(steps))
+        while last + 1 in steps and draw(st.booleans()):
+            last += 1
+        world.compare_changes(first, last)
+
+
 QUERIES: tuple[Query, ...] = (
     Filter(), Aggregate(), Statistics(), GroupBy(), OrderLimit(), Limit(), SelfJoin(), MetadataColumns(), TimeTravel(),
+    Changes(),
 )  # fmt: skip

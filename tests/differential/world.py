@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import duckdb
 import polars
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.errors import ArithmeticException
 from pyspark.sql import DataFrame, SparkSession
@@ -326,6 +327,23 @@ class World:
         with self._told():
             assert frame.columns == [c.name for c in past.columns]
             self.same(past.rows, multiset(frame.toArrow(), past.same_zeros), f"version {version} by {how}")
+
+    def compare_changes(self, first: int, last: int) -> None:
+        """The rows that versions `first` to `last` brought and took away are what they differ by."""
+        before, after = self.versions[first - 1], self.versions[last]
+        names = ", ".join(c.spark for c in after.columns)
+        changes = f"SELECT {names}, _change_type FROM {self.name} CHANGES FROM VERSION {first} TO VERSION {last}"
+        self.statements.append(f"-- {changes}")
+        with self._told():
+            found = self.spark.sql(changes).toArrow()
+            kinds = pc.is_in(found["_change_type"], value_set=pa.array(["insert", "update_postimage"]))
+            rows = found.drop_columns(["_change_type"])
+            came, went = (multiset(rows.filter(mask), after.same_zeros) for mask in (kinds, pc.invert(kinds)))
+            held = before.rows + came
+            held.subtract(went)
+            assert min(held.values(), default=0) >= 0, f"rows went that were never there: {-held}"
+            self.same(after.rows, +held, f"version {first - 1} and its changes until {last}")
+        self.statements.pop()
 
     def compare_answers(self, spark: str, duck: str, loose: bool = False) -> None:
         """The same question in both dialects. `loose`: zeros may differ in sign, as they do between files."""

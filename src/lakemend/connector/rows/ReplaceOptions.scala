@@ -58,11 +58,9 @@ class ReplaceOptions(written: Map[String, String], relation: CaseInsensitiveStri
     s"the write to ${meta.name} combines ${said.mkString(" and ")}", "each of them says in another way what is replaced",
     "keep one of them; nothing was changed")
 
-  private def flag(name: String, default: Boolean): Boolean = options.get(name.toLowerCase(Locale.ROOT)).map(_.trim.toLowerCase(Locale.ROOT)) match {
-    case None => default
-    case Some("true") => true
-    case Some("false") => false
-    case Some(other) => throw ReplaceOptions.error(s"$name is '$other'", "it may be true or false", s"set $name to true or false")
+  private def flag(name: String, default: Boolean): Boolean = options.get(name.toLowerCase(Locale.ROOT)).fold(default) { text =>
+    text.trim.toLowerCase(Locale.ROOT).toBooleanOption.getOrElse(
+      throw ReplaceOptions.error(s"$name is '$text'", "it may be true or false", s"set $name to true or false"))
   }
 }
 

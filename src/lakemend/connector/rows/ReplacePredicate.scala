@@ -84,7 +84,8 @@ object ReplacePredicate {
     if (!found.resolved) {
       found.collectFirst { case a: UnresolvedAttribute => a }.foreach(a =>
         throw invalid(shown, s"there is no column ${a.name}; the columns are ${known(relation)}", meta))
-      found.collect { case e if e.childrenResolved && e.checkInputDataTypes().isFailure => e }.headOption.foreach(refuseTypes(_, shown, meta))
+      found.collectFirst { case e if e.childrenResolved && e.checkInputDataTypes().isFailure => e }
+        .foreach(refuseTypes(_, shown, meta))
       try spark.sessionState.analyzer.checkAnalysis(filter)
       catch { case e: AnalysisException => throw invalid(shown, firstLine(e), meta) }
       throw invalid(shown, "Spark cannot resolve it", meta)
@@ -99,26 +100,27 @@ object ReplacePredicate {
       try spark.sessionState.sqlParser.parseExpression(sql)
       catch { case e: ParseException => throw invalid(sql, s"it cannot be parsed: ${firstLine(e)}", meta) }, identity)
     val join = Join(SubqueryAlias("t", relation), SubqueryAlias("s", keys), Inner, Some(condition), JoinHint.NONE)
-    val resolved =
-      try {
-        val plan = spark.sessionState.analyzer.execute(join)
-        plan.foreach(_.expressions.foreach(refuseUnsupported(_, meta)))
-        spark.sessionState.analyzer.checkAnalysis(plan)
-        plan
-      } catch { case e: AnalysisException => throw invalid(shown, firstLine(e), meta) }
-    resolved.collectFirst { case Join(_, _, Inner, Some(c), _) if c.dataType == BooleanType => c }
-      .getOrElse(throw invalid(shown, "it is not a condition", meta))
+    try {
+      val plan = spark.sessionState.analyzer.execute(join)
+      val found = plan.collectFirst { case Join(_, _, Inner, Some(c), _) => c }.getOrElse(condition)
+      refuseUnsupported(found, meta)
+      spark.sessionState.analyzer.checkAnalysis(plan)
+      if (found.dataType != BooleanType) throw invalid(shown, s"it is of type ${found.dataType.sql} and not a condition", meta)
+      found
+    } catch { case e: AnalysisException => throw invalid(shown, firstLine(e), meta) }
   }
 
   // ---- what is refused
 
   private def refuseUnsupported(condition: Expression, meta: TableMeta): Unit = condition.foreach {
-    case _: SubqueryExpression => throw unsupported("subquery", condition, "its rows may change between planning and reading", meta)
-    case a: AggregateExpression => throw unsupported(a.aggregateFunction.prettyName, condition, "an aggregate is not known row by row", meta)
-    case w: WindowExpression => throw unsupported(s"${w.windowFunction.prettyName} OVER", condition, "a window is not known row by row", meta)
+    case _: SubqueryExpression =>
+      throw unsupported("subquery", condition, "its rows may change between planning and reading", meta)
+    case a: AggregateExpression =>
+      throw unsupported(a.aggregateFunction.prettyName, condition, "an aggregate is not known row by row", meta)
+    case w: WindowExpression =>
+      throw unsupported(s"${w.windowFunction.prettyName} OVER", condition, "a window is not known row by row", meta)
     case g: Generator => throw unsupported(g.prettyName, condition, "it makes several rows of one", meta)
-    case u: NonSQLExpression if u.isInstanceOf[PythonUDF] =>
-      throw unsupported(u.prettyName, condition, "Python functions are not evaluated beside the files", meta)
+    case u: PythonUDF => throw unsupported(u.name, condition, "Python functions are not evaluated beside the files", meta)
     case e if e.resolved && !e.deterministic && e.children.forall(_.deterministic) =>
       throw unsupported(e.prettyName, condition, "it is not deterministic: rows could be judged twice and differently", meta)
     case _ =>
