@@ -8,6 +8,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,6 +36,10 @@ def title(text: str) -> None:
 def code(text: str) -> None:
     for line in text.strip("\n").splitlines():
         print(f"\033[2m>>> {line}\033[0m" if COLOUR else f">>> {line}", flush=True)
+
+
+def tell(error: lakemend.LakemendError) -> None:
+    print(f"{type(error).__name__}: {error.problem}\n  {error.cause}\n  {error.remedy}")
 
 
 def show(frame: DataFrame) -> None:
@@ -71,13 +76,13 @@ def start(warehouse: str) -> SparkSession:
 def tour(spark: SparkSession, warehouse: str) -> None:
     create_and_fill(spark)
     orders = lakemend.table(spark, "shop.orders")
-    replace_a_partition(spark, orders)
+    count_without_reading(spark)
+    other_engines(str(Path(warehouse) / "shop" / "orders"))
+    replace_a_part(spark, orders)
     break_the_check(spark, orders)
     travel(orders)
-    count_without_reading(spark)
-    location = str(Path(warehouse) / "shop" / "orders")
-    other_engines(location)
     change_rows(spark, orders)
+    meet_another_writer(spark, orders)
     change_the_schema(spark)
     tell_the_history(orders)
 
@@ -99,12 +104,19 @@ PARTITIONED BY (day)"""
     show(spark.sql(query))
 
 
-def replace_a_partition(spark: SparkSession, orders: lakemend.Table) -> None:
-    title("The 4th of January arrives again: replace just that partition")
+def replace_a_part(spark: SparkSession, orders: lakemend.Table) -> None:
+    title("Italy sends its orders from the 3rd on again: replace those, in one version")
     late = spark.sql("""
-        SELECT id, DATE'2026-01-04' AS day, 'PT' AS country, CAST(1 AS DECIMAL(10, 2)) AS price FROM range(3)""")
-    code("print(orders.overwrite_partitions(late_orders))")
-    print(orders.overwrite_partitions(late))
+        SELECT id, DATE'2026-01-04' AS day, 'IT' AS country, CAST(1 AS DECIMAL(10, 2)) AS price FROM range(3)""")
+    code("print(orders.replace_where(late_orders, \"country = 'IT' AND day >= '2026-01-03'\"))")
+    print(orders.replace_where(late, "country = 'IT' AND day >= '2026-01-03'"))
+    title("A row that does not belong there is an error, and nothing is written")
+    code("orders.replace_where(late_orders, \"country = 'FR'\")")
+    with expected_failure(spark):
+        try:
+            orders.replace_where(late, "country = 'FR'")
+        except lakemend.LakemendError as error:
+            tell(error)
 
 
 def break_the_check(spark: SparkSession, orders: lakemend.Table) -> None:
@@ -115,7 +127,7 @@ def break_the_check(spark: SparkSession, orders: lakemend.Table) -> None:
         try:
             orders.append(spark.sql(bad))
         except lakemend.ConstraintViolationError as error:
-            print(f"{type(error).__name__}: {error.problem}\n  {error.cause}\n  {error.remedy}")
+            tell(error)
     print(f"still version {orders.version} with {orders.to_df().count():,} rows")
 
 
@@ -168,6 +180,22 @@ WHEN NOT MATCHED THEN INSERT *"""
     print(f"{metrics['numTargetRowsUpdated']} rows updated, {metrics['numTargetRowsInserted']} inserted")
     code("print(orders.delete(\"day = '2026-01-02'\"))   # whole files: only the log changes")
     print(orders.delete("day = '2026-01-02'"))
+
+
+def meet_another_writer(spark: SparkSession, orders: lakemend.Table) -> None:
+    title("Two writers at once: other rows of the same file both land, the same row is a conflict")
+    spark.udf.register("slowly", lambda price: time.sleep(2) or price, "decimal(10, 2)")
+    for mine, theirs in (("id = 4", "id = 8"), ("id = 16", "id = 16")):
+        code(f"orders.update(set={{'price': 'slowly(price)'}}, where='{mine}', retries=0)   # slow; meanwhile:")
+        with expected_failure(spark), ThreadPoolExecutor(1) as ours:
+            running = ours.submit(orders.update, set={"price": "slowly(price)"}, where=mine, retries=0)
+            time.sleep(1)
+            code(f"orders.update(set={{'price': '0'}}, where='{theirs}')")
+            orders.update(set={"price": "0"}, where=theirs)
+            try:
+                print(running.result())
+            except lakemend.CommitConflictError as error:
+                tell(error)
 
 
 def change_the_schema(spark: SparkSession) -> None:

@@ -32,6 +32,7 @@ _FENCE = re.compile(r"^```(\S*)[ \t]*(.*)$")
 _VARIES = (
     (re.compile(r"\b\d+\.\d\d s\b"), "# s"),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<uuid>"),
+    (re.compile(r"file:///\S*/(?=shop/)"), "<warehouse>/"),
     (re.compile(r"\bpart-[\w.\-<>]+\.parquet"), "part-<name>.parquet"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?"), "<time>"),
     (re.compile(r"\b\d{13}\b"), "<millis>"),
