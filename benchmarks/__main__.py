@@ -1,7 +1,8 @@
-"""`./run bench [--write] [log planning scan append rows rows.merge …]`: measures and prints.
+"""`./run bench [--write] [log planning scan append rows rows.merge joins …]`: measures and prints.
 
-Without names everything runs. RESULTS.md is written when everything ran, or with `--write`: then the lines of the
-groups that ran are replaced and the others kept. A group or figure that fails is reported and the run goes on.
+Without names everything runs but what is run by name alone. RESULTS.md is written when everything ran, or with
+`--write`: then the lines of the groups that ran are replaced and the others kept. A group or figure that fails is
+reported and the run goes on.
 """
 
 from __future__ import annotations
@@ -18,20 +19,26 @@ import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import rows
+from benchmarks import joins, rows
 from benchmarks.ratio import Figure
 
-SETS = {"rows": tuple(f"rows.{module}" for module in rows.MODULES)}
-GROUPS = ("log", "planning", "scan", "append", *SETS["rows"])
+SETS = {
+    "rows": tuple(f"rows.{module}" for module in rows.MODULES),
+    "joins": tuple(f"joins.{module}" for module in joins.MODULES),
+}
+GROUPS = ("log", "planning", "scan", "append", *SETS["rows"], *SETS["joins"])
+# Run when they are named, and only then.
+BY_NAME = tuple(f"joins.{module}" for module in joins.BY_NAME)
+KNOWN = (*GROUPS, *BY_NAME)
 RESULTS = Path(__file__).with_name("RESULTS.md")
 _LINE = re.compile(r"^\| (?P<group>[\w.]+) \| .* \|$", re.MULTILINE)
 
 
 def main(arguments: list[str]) -> int:
     names = [name for argument in arguments if argument != "--write" for name in SETS.get(argument, (argument,))]
-    unknown = [name for name in names if name not in GROUPS]
+    unknown = [name for name in names if name not in KNOWN]
     if unknown:
-        print(f"unknown benchmark {unknown[0]!r}; there are: {', '.join([*SETS, *GROUPS])}", file=sys.stderr)
+        print(f"unknown benchmark {unknown[0]!r}; there are: {', '.join([*SETS, *KNOWN])}", file=sys.stderr)
         return 2
     measured: dict[str, list[Figure]] = {}
     started = time.monotonic()
@@ -53,8 +60,12 @@ def main(arguments: list[str]) -> int:
 
 def line(figure: Figure) -> str:
     mark = "ok  " if figure.met else "MISS"
-    target = f"(target ≤ {figure.target:.3g}{figure.unit})"
-    return f"{mark} {figure.name}: {figure.value:.3g}{figure.unit} {target} {figure.note}"
+    return f"{mark} {figure.name}: {figure.value:.3g}{figure.unit} (target {target(figure)}) {figure.note}"
+
+
+def target(figure: Figure) -> str:
+    """An infinite one is none: the figure is for the record."""
+    return "none" if math.isinf(figure.target) else f"≤ {figure.target:.3g}{figure.unit}"
 
 
 def write(measured: dict[str, list[Figure]]) -> None:
@@ -63,12 +74,12 @@ def write(measured: dict[str, list[Figure]]) -> None:
     table = before.removesuffix(by_hand)
     kept: dict[str, list[str]] = {}
     for found in _LINE.finditer(table):
-        if found["group"] in GROUPS and found["group"] not in measured:
+        if found["group"] in KNOWN and found["group"] not in measured:
             kept.setdefault(found["group"], []).append(found[0])
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     lines = kept | {group: [row(group, figure, today) for figure in figures] for group, figures in measured.items()}
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    body = "\n".join(text for group in GROUPS for text in lines.get(group, ()))
+    body = "\n".join(text for group in KNOWN for text in lines.get(group, ()))
     RESULTS.write_text(
         f"""# Results
 
@@ -86,7 +97,7 @@ Ratios are ours/theirs, interleaved in one run on the same data (`ratio.py`, `pe
 
 def row(group: str, f: Figure, today: str) -> str:
     met = "yes" if f.met else "**no**"
-    return f"| {group} | {f.name} | {f.value:.3g}{f.unit} | ≤ {f.target:.3g}{f.unit} | {met} | {f.note} | {today} |"
+    return f"| {group} | {f.name} | {f.value:.3g}{f.unit} | {target(f)} | {met} | {f.note} | {today} |"
 
 
 def remarks(before: str) -> str:

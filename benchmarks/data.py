@@ -6,6 +6,8 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -37,6 +39,23 @@ def spark() -> SparkSession:
     session = lakemend.session(warehouse=str(scratch() / "warehouse"), conf=SETTINGS)
     session.sql("CREATE NAMESPACE IF NOT EXISTS lake.bench")
     return session
+
+
+@contextmanager
+def settings(values: Mapping[str, str]) -> Iterator[None]:
+    """Our session with these settings; afterwards they are what they were."""
+    conf = spark().conf
+    before = {key: conf.get(key, None) for key in values}
+    try:
+        for key, value in values.items():
+            conf.set(key, value)
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                conf.unset(key)
+            else:
+                conf.set(key, old)
 
 
 def rows(count: int) -> DataFrame:

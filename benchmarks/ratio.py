@@ -10,6 +10,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,14 @@ class Figure:
     @property
     def met(self) -> bool:
         return self.value <= self.target
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a query took, and what it said."""
+
+    seconds: float
+    rows: list[list[Any]]
 
 
 def seconds(action: Callable[[], object]) -> float:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from benchmarks.data import scratch
 from benchmarks.peers.engine import BOTH, Base, Mode, checksum_sql, link_tree
 from benchmarks.peers.process import Process
-from benchmarks.peers.statements import Statement
+from benchmarks.peers.statements import Query, Statement
+from benchmarks.ratio import Answer
 
 PYSPARK = "pyspark~=4.2.0"
 PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
@@ -39,6 +42,12 @@ class DeltaSpark:
 
     def run(self, table: str, statement: Statement) -> float:
         return self._process.run(table, statement)
+
+    def answer(self, table: str, query: Query) -> Answer:
+        return self._process.answer(query.sql(table))
+
+    def settings(self, values: Mapping[str, str]) -> AbstractContextManager[None]:
+        return self._process.settings(values)
 
     def checksum(self, table: str) -> list[float]:
         return self._process.rows(checksum_sql(table))[0]

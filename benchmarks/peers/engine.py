@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
-from benchmarks.peers.statements import Statement
+from benchmarks.peers.statements import Query, Statement
+from benchmarks.ratio import Answer
 
 Mode = Literal["merge-on-read", "copy-on-write"]
 BOTH: tuple[Mode, ...] = ("merge-on-read", "copy-on-write")
@@ -43,6 +46,17 @@ class Engine(Protocol):
 
     def checksum(self, table: str) -> list[float]:
         """What `checksum_sql` says of the table now."""
+        ...
+
+
+@runtime_checkable
+class SparkEngine(Engine, Protocol):
+    """An engine on Spark: it answers queries, and its session has settings."""
+
+    def answer(self, table: str, query: Query) -> Answer: ...
+
+    def settings(self, values: Mapping[str, str]) -> AbstractContextManager[None]:
+        """The session with these settings, until the context ends."""
         ...
 
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+
 from benchmarks.data import scratch
 from benchmarks.peers.engine import BOTH, Base, Mode, checksum_sql
 from benchmarks.peers.process import Process
-from benchmarks.peers.statements import Statement
+from benchmarks.peers.statements import Query, Statement
+from benchmarks.ratio import Answer
 
 PYSPARK = "pyspark~=4.1.0"
 PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+# What its storage-partitioned joins ask of a session.
+GROUPED = {
+    "spark.sql.iceberg.planning.preserve-data-grouping": "true",
+    "spark.sql.sources.v2.bucketing.enabled": "true",
+    "spark.sql.sources.v2.bucketing.pushPartValues.enabled": "true",
+    "spark.sql.requireAllClusterKeysForCoPartition": "false",
+}
 
 
 class Iceberg:
@@ -38,6 +49,12 @@ class Iceberg:
 
     def run(self, table: str, statement: Statement) -> float:
         return self._process.run(table, statement)
+
+    def answer(self, table: str, query: Query) -> Answer:
+        return self._process.answer(query.sql(table))
+
+    def settings(self, values: Mapping[str, str]) -> AbstractContextManager[None]:
+        return self._process.settings(values)
 
     def checksum(self, table: str) -> list[float]:
         return self._process.rows(checksum_sql(table))[0]

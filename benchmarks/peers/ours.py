@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from benchmarks.data import scratch, spark
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+
+from benchmarks.data import scratch, settings, spark
 from benchmarks.peers.engine import BOTH, Base, Mode, checksum_sql, link_tree
-from benchmarks.peers.statements import Statement, view
-from benchmarks.ratio import seconds
+from benchmarks.peers.statements import Query, Statement, view
+from benchmarks.ratio import Answer, seconds
 from lakemend import __version__
 
 _VERBS = ("update", "delete", "merge")
@@ -37,6 +41,15 @@ class Ours:
             spark().sql(make_view)
             self._views.add(make_view)
         return seconds(lambda: spark().sql(statement.sql(table)))
+
+    def answer(self, table: str, query: Query) -> Answer:
+        text = query.sql(table)
+        started = time.perf_counter()
+        rows = spark().sql(text).collect()
+        return Answer(time.perf_counter() - started, [list(row) for row in rows])
+
+    def settings(self, values: Mapping[str, str]) -> AbstractContextManager[None]:
+        return settings(values)
 
     def checksum(self, table: str) -> list[float]:
         return list(spark().sql(checksum_sql(table)).collect()[0])

@@ -6,13 +6,15 @@ import atexit
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from benchmarks.data import SETTINGS, scratch
 from benchmarks.peers.install import PeerMissing, python_with
 from benchmarks.peers.statements import Statement, view
+from benchmarks.ratio import Answer
 from lakemend import java
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -63,7 +65,22 @@ class Process:
         return self.sql(statement.sql(table))
 
     def rows(self, query: str) -> list[list[Any]]:
-        return list(self._ask({"sql": query, "collect": True})["rows"])
+        return self.answer(query).rows
+
+    def answer(self, query: str) -> Answer:
+        found = self._ask({"sql": query, "collect": True})
+        return Answer(float(found["seconds"]), list(found["rows"]))
+
+    @contextmanager
+    def settings(self, values: Mapping[str, str]) -> Iterator[None]:
+        """The session with these settings; afterwards they are what they were when it started."""
+        try:
+            for key, value in values.items():
+                self.sql(f"SET `{key}`=`{value}`")
+            yield
+        finally:
+            for key in values:
+                self.sql(f"RESET `{key}`")
 
     def storm(self, **arguments: Any) -> dict[str, Any]:
         return self._ask({"storm": arguments})

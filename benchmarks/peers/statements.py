@@ -1,5 +1,7 @@
 """Row changes as values: SQL for the engines on Spark, arguments for those with an API of their own.
 
+`Query` alone changes nothing, and is for the engines on Spark.
+
 Rows to merge or insert lie in a directory of Parquet files, with the table's columns; engines on Spark read them by
 a temporary view, made before the clock starts, so that no statement pays for looking at the files' schema.
 """
@@ -53,6 +55,17 @@ class Overwrite:
 
     def sql(self, table: str) -> str:
         return f"INSERT OVERWRITE {table} SELECT * FROM {view_name(self.source)}"
+
+
+@dataclass(frozen=True)
+class Query:
+    """Only reads: in `text` `{table}` and `{other}` stand for two tables."""
+
+    text: str
+    other: str
+
+    def sql(self, table: str) -> str:
+        return self.text.format(table=table, other=self.other)
 
 
 def view_name(source: str) -> str:

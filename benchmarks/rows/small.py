@@ -13,7 +13,7 @@ from benchmarks.rows import tables
 ROWS = 100_000
 PARTITIONS = 1_000
 ROUNDS = 7
-WARM = 7
+WARM = 25
 
 
 def run() -> Iterator[Figure]:

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lakemend.advice import JoinAdvice
     from lakemend.errors import (
         AmbiguousMergeError,
         CommitConflictError,
@@ -53,6 +54,7 @@ __all__ = [
     "CorruptTableError",
     "InvalidInputError",
     "InvalidPredicateError",
+    "JoinAdvice",
     "LakemendError",
     "NamespaceError",
     "NonPartitionedTableError",
@@ -79,6 +81,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "JoinAdvice": "lakemend.advice",
     "Report": "lakemend.report",
     "Table": "lakemend.table",
     "attach": "lakemend.session",

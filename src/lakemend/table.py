@@ -19,11 +19,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from lakemend.advice import JoinAdvice
 from lakemend.brain.service import Brain
 from lakemend.errors import InvalidInputError, ReplaceWhereError, TableError, TableNotFoundError
 from lakemend.replace import Settings, replace_on, replace_using, replace_where
 from lakemend.report import Report
-from lakemend.session import brain, catalog_of, is_catalog, parse_name, timestamp_micros, warehouse_of
+from lakemend.session import brain, catalog_of, is_catalog, join_settings, parse_name, timestamp_micros, warehouse_of
 from lakemend.statements import Update, delete
 
 _REQUEST = "lakemend.request"
@@ -117,6 +118,22 @@ class Table:
     def detail(self) -> dict[str, Any]:
         """Location, format, schema, partitioning, properties, sizes and features. Needs no Spark job."""
         return self._brain.detail(self._address(), int(self._load()["version"]))
+
+    def join_advice(
+        self,
+        other: Table | str,
+        on: str | Sequence[str | tuple[str, str]],
+        *,
+        options: Mapping[str, str] | None = None,
+    ) -> JoinAdvice:
+        """Whether an inner join with another table would shuffle rows in this session, and what stands in the way.
+
+        `on` is a column, a list of columns, or a list of (left, right) pairs; `options` are those of both reads.
+        Needs no Spark job.
+        """
+        tables = self, other if isinstance(other, Table) else Table(self.spark, other)
+        left, right = ((table._address(), int(table._load()["version"])) for table in tables)
+        return self._brain.join_advice(left, right, on, join_settings(self.spark, options))
 
     # ---- writing
 

@@ -330,7 +330,8 @@ class TestPruning:
     def test_equal_scans_are_read_once(self, spark: SparkSession, days: Log) -> None:
         side = f"(SELECT day, count(s) c FROM {days.name} WHERE id >= 1500 GROUP BY day)"
         pruning = "spark__sql__optimizer__dynamicPartitionPruning__enabled"
-        with settings(spark, spark__sql__adaptive__enabled="false", **{pruning: "false"}):
+        grouping = "spark__lakemend__planning__preserveDataGrouping"
+        with settings(spark, spark__sql__adaptive__enabled="false", **{pruning: "false", grouping: "false"}):
             plan = plan_of(spark.sql(f"SELECT * FROM {side} a JOIN {side} b USING (day)"))
             other = plan_of(spark.sql(f"SELECT * FROM {side} a JOIN {side.replace('1500', '1600')} b USING (day)"))
         assert "ReusedExchange" in plan
@@ -624,7 +625,8 @@ class TestWholeFiles:
         tasks, rows = {}, {}
         with settings(spark, spark__sql__files__maxPartitionBytes=1000, spark__sql__files__openCostInBytes=0):
             for whole in (True, False):
-                builder = jvm.lakemend.read.LakeScanBuilder(meta, options, whole, jvm.lakemend.catalog.Reads())
+                reads = jvm.lakemend.catalog.Reads()
+                builder = jvm.lakemend.read.LakeScanBuilder(meta, options, whole, reads, jvm.scala.Option.empty())
                 assert len(builder.pushPredicates(predicates)) == 1
                 scan = builder.build()
                 partitions = scan.planInputPartitions()

@@ -91,6 +91,7 @@ SESSION_DIMENSIONS: dict[str, list[dict[str, str]]] = {
     "row groups": [{}, {"spark.sql.parquet.enableVectorizedReader": "false"}],
     "adaptive": [{}, {"spark.sql.adaptive.enabled": "false"}],
     "storage-partitioned join": [{}, {"spark.sql.sources.v2.bucketing.enabled": "false"}],
+    "grouping": [{}, {"spark.lakemend.planning.preserveDataGrouping": "true"}],
     "broadcasts": [{}, {}, {"spark.sql.autoBroadcastJoinThreshold": "-1"}],
     "sources of MERGE": [{}, {}, {"spark.lakemend.merge.broadcastThreshold": "0"}],
 }

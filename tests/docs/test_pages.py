@@ -37,7 +37,7 @@ def home(spark: SparkSession, warehouse: Path, tmp_path: Path, monkeypatch: pyte
     for row in spark.sql("SHOW TABLES IN lake.default").collect():
         if row[1] not in known:
             spark.sql(f"DROP TABLE lake.default.`{row[1]}`")
-    for key in ("spark.sql.sources.partitionOverwriteMode",):
+    for key in ("spark.sql.sources.partitionOverwriteMode", "spark.sql.autoBroadcastJoinThreshold"):
         if key not in settings:
             spark.conf.unset(key)
     spark.catalog.setCurrentCatalog("spark_catalog")

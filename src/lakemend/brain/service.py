@@ -21,8 +21,11 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from lakemend.advice import JoinAdvice
 from lakemend.brain import alter, feed, inspect, leftovers, load, write
 from lakemend.brain.addresses import Address, address_of, catalog_of
+from lakemend.brain.join_advice import advise
+from lakemend.brain.join_sides import JoinSettings
 from lakemend.brain.known_formats import known_formats
 from lakemend.brain.overlap import may_overlap
 from lakemend.brain.plan import plan
@@ -122,6 +125,22 @@ class Brain:
         address = self.address(identity)
         opened, snapshot = load.look_up(address, {"version": version})
         return inspect.detail(opened, snapshot, address.shown)
+
+    def join_advice(
+        self,
+        left: tuple[Mapping[str, Any], int],
+        right: tuple[Mapping[str, Any], int],
+        on: object,
+        settings: JoinSettings,
+    ) -> JoinAdvice:
+        """Both sides as (identity, version)."""
+        one, other = self.address(left[0]), self.address(right[0])
+        return advise(
+            (one.shown, load.look_up(one, {"version": left[1]})[1]),
+            (other.shown, load.look_up(other, {"version": right[1]})[1]),
+            on,
+            settings,
+        )
 
     def vacuum(
         self, identity: Mapping[str, Any], *, dry_run: bool = False, older_than: str | timedelta | None = None

@@ -5,6 +5,7 @@ Called by users (`lakemend.session`, `lakemend.attach`), the table facade, the C
 path of driver and executors, the brain registered with the JVM, and errors come back as the classes of `errors`.
 """
 
+from lakemend.session.joins import join_settings
 from lakemend.session.names import (
     catalog_of,
     catalogs_of,
@@ -21,6 +22,7 @@ __all__ = [
     "catalog_of",
     "catalogs_of",
     "is_catalog",
+    "join_settings",
     "parse_name",
     "session",
     "timestamp_micros",

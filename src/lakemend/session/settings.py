@@ -1,11 +1,13 @@
 """What a Lakemend session sets in Spark, as plain dictionaries; `start` applies them.
 
-The user's own settings win over every default here. Two defaults deserve a word:
+The user's own settings win over every default here. Three defaults deserve a word:
 
 - `spark.sql.sources.v2.bucketing.shuffle.enabled`: when one side of a join is already partitioned by the join's keys
   on disk, only the other side is shuffled.
 - `spark.sql.requireAllClusterKeysForCoPartition=false`: a table partitioned by `day` joins on `(day, id)` without a
   shuffle. Spark's own default asks for a partitioning by every key.
+- `spark.sql.sources.v2.bucketing.allowKeysSubsetOfPartitionKeys.enabled`: a table partitioned by `(day, country)` joins
+  on `day` without a shuffle.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ DEFAULT_WAREHOUSE = "warehouse"
 _DEFAULTS = {
     "spark.sql.sources.v2.bucketing.shuffle.enabled": "true",
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
+    "spark.sql.sources.v2.bucketing.allowKeysSubsetOfPartitionKeys.enabled": "true",
 }
 
 # PySpark's launcher turns the progress bar on by itself, so that what is inherited says nothing of the user's wish.

@@ -11,7 +11,7 @@ import org.apache.spark.sql.internal.SQLConf
 final class FileSlice(val file: DataFile, val start: Long, val length: Long) extends Serializable
 
 /** What one task reads. */
-final class SlicePartition(val slices: Array[FileSlice]) extends InputPartition
+class SlicePartition(val slices: Array[FileSlice]) extends InputPartition
 
 /** Packs files into tasks as Spark packs the files of `spark.read.parquet`, by the same settings: large files are
   * split, small ones share a task, and opening a file counts as reading some bytes. */

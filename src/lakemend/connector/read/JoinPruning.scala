@@ -18,7 +18,10 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
  * that hold none of them are not read. Where the join is not a broadcast in the end, Spark drops the filter.
  */
 case class JoinPruning(spark: SparkSession) extends Rule[LogicalPlan] with PredicateHelper with JoinSelectionHelper {
-  override def apply(plan: LogicalPlan): LogicalPlan = plan.transformUp {
+  // Spark plans such filters where its own pruning is on, and nowhere else.
+  override def apply(plan: LogicalPlan): LogicalPlan = if (conf.dynamicPartitionPruningEnabled) pruned(plan) else plan
+
+  private def pruned(plan: LogicalPlan): LogicalPlan = plan.transformUp {
     case join @ ExtractEquiJoinKeys(kind, leftKeys, rightKeys, _, _, left, right, hint) =>
       val rightGoes = hintToBroadcastRight(hint) || canBroadcastBySize(right, conf) && !hintToBroadcastLeft(hint)
       val leftGoes = hintToBroadcastLeft(hint) || canBroadcastBySize(left, conf) && !hintToBroadcastRight(hint)

@@ -5,12 +5,14 @@ import java.util.{Objects, OptionalLong}
 import scala.util.Try
 
 import lakemend.catalog.MetadataColumns
+import lakemend.joins.Grouping
 import lakemend.write.SharedConf
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.read._
+import org.apache.spark.sql.connector.read.partitioning.Partitioning
 import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
@@ -22,8 +24,9 @@ import org.apache.spark.sql.types.StructType
   * With `wholeFiles` every row of every file that is read comes out: files are pruned, row groups are not, and files
   * are not split. Rewriting files needs that.
   */
-class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int], wholeFiles: Boolean)
-    extends Scan with Batch with SupportsReportStatistics with SupportsRuntimeV2Filtering {
+class LakeScan(
+    val request: ScanRequest, columns: StructType, limit: Option[Int], wholeFiles: Boolean, grouped: Grouping.Mode)
+    extends Scan with Batch with SupportsReportStatistics with SupportsReportPartitioning with SupportsRuntimeV2Filtering {
   private val meta = request.meta
 
   private lazy val planned: FilePlan = request.plan()
@@ -104,8 +107,19 @@ class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int]
     }
   }
 
-  override def planInputPartitions: Array[InputPartition] =
-    FilePacking.pack(SparkSession.active, plan.files, splitting = !wholeFiles)
+  /** The columns by which tasks are told apart; decided once, on the files known before any runtime filter. */
+  private lazy val grouping: Option[Grouping] =
+    if (grouped == Grouping.Never || limit.isDefined || !SQLConf.get.v2BucketingEnabled) None
+    else Grouping.of(meta, columns).filter(found => planned.files.nonEmpty && (grouped == Grouping.Always ||
+      Grouping.isWorthIt(Grouping.sizes(planned, found), SparkSession.active)))
+
+  override def outputPartitioning: Partitioning =
+    grouping.fold(Grouping.unknown)(found => found.partitioning(Grouping.sizes(planned, found).length))
+
+  override def planInputPartitions: Array[InputPartition] = grouping.fold(packed)(_.tasks(plan.files))
+
+  /** Files in as few tasks as it takes. */
+  def packed: Array[InputPartition] = FilePacking.pack(SparkSession.active, plan.files, splitting = !wholeFiles)
 
   override def columnarSupportMode: Scan.ColumnarSupportMode =
     if (read.isColumnar) Scan.ColumnarSupportMode.SUPPORTED
@@ -131,7 +145,7 @@ class LakeScan(val request: ScanRequest, columns: StructType, limit: Option[Int]
   // Whether positions are read depends on all planned files, so that it does not change when runtime filters arrive.
   private lazy val read = ReadColumns.of(meta, columns, withMasks = planned.files.exists(_.mask.isDefined))
 
-  private def key: Seq[Any] = Seq(request.key, columns, limit, wholeFiles)
+  private def key: Seq[Any] = Seq(request.key, columns, limit, wholeFiles, grouped)
 
   override def equals(other: Any): Boolean = other match {
     case that: LakeScan => (this eq that) || key == that.key

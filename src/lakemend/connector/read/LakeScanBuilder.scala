@@ -2,6 +2,7 @@ package lakemend.read
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.catalog.{Reads, TableMeta}
+import lakemend.joins.Grouping
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation
 import org.apache.spark.sql.connector.expressions.filter.{PartitionPredicate, Predicate}
 import org.apache.spark.sql.connector.read._
@@ -57,8 +58,10 @@ class LakeScanBuilder(
 
   override def build(): Scan = {
     reads.add(offered)
-    answered.fold[Scan](new LakeScan(request, columns, limit, wholeFiles))(_._2)
+    answered.fold[Scan](new LakeScan(request, columns, limit, wholeFiles, grouped))(_._2)
   }
+
+  private def grouped: Grouping.Mode = Grouping.mode(meta, key => Option(options.get(key)))
 
   private def request: ScanRequest = ScanRequest(meta, offered, claimed, without)
 }

@@ -1,0 +1,106 @@
+package lakemend.joins
+
+import java.util.Locale
+
+import lakemend.LakemendException
+import lakemend.catalog.{PartitionField, TableMeta}
+import lakemend.read.{DataFile, FilePlan, FileSlice, SlicePartition}
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+import org.apache.spark.sql.connector.read.{HasPartitionKey, InputPartition}
+import org.apache.spark.sql.connector.read.partitioning.{KeyGroupedPartitioning, Partitioning, UnknownPartitioning}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.lakemend.SparkBridge
+import org.apache.spark.sql.types._
+
+/** The files of one partition value, read by one task. */
+final class KeyedSlices(slices: Array[FileSlice], key: InternalRow) extends SlicePartition(slices) with HasPartitionKey {
+  override def partitionKey: InternalRow = key
+}
+
+/** Partition columns by whose values the rows of a scan are told apart; `places` are theirs in a file's partition. */
+class Grouping(fields: Seq[PartitionField], places: Array[Int]) {
+  def partitioning(keys: Int): Partitioning = new KeyGroupedPartitioning(fields.map(_.toSpark).toArray, keys)
+
+  def key(file: DataFile): Seq[Any] = places.toSeq.map(place => file.partition(place))
+
+  /** One partition per key. */
+  def tasks(files: Seq[DataFile]): Array[InputPartition] = files.groupBy(key).map { case (values, together) =>
+    val slices = together.sortBy(_.path).map(file => new FileSlice(file, 0, file.size)).toArray
+    new KeyedSlices(slices, new GenericInternalRow(values.toArray)): InputPartition
+  }.toArray
+}
+
+/**
+ * Whether a scan tells Spark that its rows are grouped by partition value, so that joins and aggregates on these columns
+ * need no shuffle.
+ *
+ * Every value is then one task, for Spark does not take them apart again. `auto` asks the statistics whether that is a
+ * good way to read the table: enough values for all cores, none that holds up the others, and not so many small ones that
+ * starting their tasks takes longer than a shuffle.
+ */
+object Grouping {
+  val Setting = "spark.lakemend.planning.preserveDataGrouping"
+  val Property = "lakemend.planning.preserveDataGrouping"
+  val Option_ = "preserveDataGrouping"
+  private val Databricks = "spark.databricks.delta.planning.preserveDataGrouping"
+
+  /** Fewer bytes than this are not worth a task of their own where there are many of them. */
+  private val SmallKey = 1L << 20
+  private val Many = 100
+  /** What the largest value may hold more than its share of one core. */
+  private val Skew = 1.5
+  /** The rows of a value are sorted in one task. */
+  private val HugeKey = 1L << 30
+
+  sealed trait Mode
+  case object Auto extends Mode
+  case object Always extends Mode
+  case object Never extends Mode
+
+  /** By which columns the scan could be grouped, whatever its statistics say; none: it is not to be. */
+  def of(meta: TableMeta, read: StructType): Option[Grouping] = {
+    val usable = meta.partitioning.zipWithIndex.filter { case (field, _) =>
+      field.isIdentity && read.fieldNames.contains(field.source.head) && isComparable(field.dataType)
+    }
+    if (usable.isEmpty) None else Some(new Grouping(usable.map(_._1), usable.map(_._2).toArray))
+  }
+
+  def unknown: Partitioning = new UnknownPartitioning(0)
+
+  /** What is asked for: by the read itself, else the session, else the table. */
+  def mode(meta: TableMeta, option: String => Option[String]): Mode = {
+    val conf = SQLConf.get
+    def session(key: String): Option[(String, String)] = Option(conf.getConfString(key, null)).map(key -> _)
+    val asked = option(Option_).map(Option_ -> _).orElse(session(Setting)).orElse(session(Databricks))
+      .orElse(meta.properties.get(Property).map(Property -> _))
+    asked.fold[Mode](Auto) { case (key, text) => text.trim.toLowerCase(Locale.ROOT) match {
+      case "auto" => Auto
+      case "true" => Always
+      case "false" => Never
+      case _ => throw LakemendException.invalid(s"$key is '$text'", "it may be auto, true or false",
+        "auto lets statistics decide whether scans report how their rows are grouped, true always reports, false never does")
+    } }
+  }
+
+  /** Whether to read these files value by value is no slower than to read them as they come. */
+  def isWorthIt(sizes: Seq[Long], spark: SparkSession): Boolean = {
+    val cores = math.max(spark.sparkContext.defaultParallelism, 1)
+    val (total, largest) = (sizes.sum, sizes.maxOption.getOrElse(0L))
+    sizes.length >= cores && largest <= HugeKey && largest.toDouble * cores <= total * Skew &&
+      (sizes.length <= math.max(Many, 4 * cores) || total / sizes.length >= SmallKey)
+  }
+
+  /** The bytes of each value. */
+  def sizes(plan: FilePlan, grouping: Grouping): Seq[Long] =
+    plan.files.groupMapReduce(grouping.key)(_.size)(_ + _).values.toSeq
+
+  /** Equal values are equal bytes: not so for -0.0 and 0.0, for NaNs, and for strings whose collation ignores something. */
+  private def isComparable(dataType: DataType): Boolean = dataType match {
+    case BooleanType | ByteType | ShortType | IntegerType | LongType | DateType | TimestampType | TimestampNTZType => true
+    case _: DecimalType => true
+    case text: StringType => SparkBridge.isBinaryComparable(text)
+    case _ => false
+  }
+}

@@ -1,0 +1,54 @@
+package org.apache.spark.sql.lakemend
+
+import lakemend.joins.PackedScan
+import lakemend.read.LakeScan
+import org.apache.spark.sql.catalyst.plans.physical.{BroadcastDistribution, UnspecifiedDistribution}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
+import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, GroupPartitionsExec}
+import org.apache.spark.sql.execution.exchange.Exchange
+
+/**
+ * Reads a table as it comes where nothing needs it value by value.
+ *
+ * A scan that reports its grouping has a task for every partition value. That is wasted, and slow for many small values or
+ * few large ones, unless something between the scan and the next exchange asks for rows that are clustered.
+ *
+ * It runs over the plan after Spark has placed its exchanges: for adaptive execution as a rule that prepares stages, so
+ * that a plan is never seen with a grouping it loses later; for other plans as the last rule there is.
+ */
+object PackUnused extends Rule[SparkPlan] {
+  override def apply(plan: SparkPlan): SparkPlan = below(plan, used = false)
+
+  /** `used`: something above, in the same stage, relies on how the rows of this plan are grouped. */
+  private def below(plan: SparkPlan, used: Boolean): SparkPlan = plan match {
+    case scan: BatchScanExec => scan.scan match {
+      case lake: LakeScan if !used && scan.keyGroupedPartitioning.isDefined =>
+        val packed = scan.copy(scan = new PackedScan(lake), keyGroupedPartitioning = None)
+        packed.copyTagsFrom(scan)
+        packed
+      case _ => scan
+    }
+    case exchange: Exchange => exchange.mapChildren(below(_, used = false))
+    case other =>
+      val asks = other.requiredChildDistribution
+      val children = other.children.zipWithIndex.map { case (child, i) =>
+        val clustered = !asks.lift(i).forall {
+          case UnspecifiedDistribution | _: BroadcastDistribution => true
+          case _ => false
+        }
+        below(child, used || clustered || other.isInstanceOf[GroupPartitionsExec])
+      }
+      if (children.zip(other.children).forall { case (a, b) => a eq b }) other else other.withNewChildren(children)
+  }
+}
+
+/** What scans that report their grouping are made into: packed where nothing uses it, else few tasks for small values. */
+object GroupedTasks extends Rule[SparkPlan] {
+  override def apply(plan: SparkPlan): SparkPlan = CoalesceKeys(PackUnused(plan))
+
+  /** For plans that are not adaptive; in the stages of those that are there is nothing left to do. */
+  object Last extends ColumnarRule {
+    override def preColumnarTransitions: Rule[SparkPlan] = GroupedTasks
+  }
+}
