@@ -6,6 +6,7 @@ shuffled are read from the plan: the table that is scanned below each exchange.
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -196,6 +197,42 @@ def test_settings(spark: SparkSession, left: str, right: str, on: Any, conf: dic
 )
 def test_the_switch(spark: SparkSession, left: str, right: str, switch: str, shuffled: tuple[str, ...]) -> None:
     assert check(spark, left, right, "p", {SWITCH: switch}).shuffled == shuffled
+
+
+CHOICES = {
+    join_sides.ENABLED: (ON, ON, ON, ON, ON, OFF),
+    join_sides.PUSH_VALUES: (ON, ON, OFF),
+    join_sides.SHUFFLE_ONE: (ON, ON, OFF),
+    join_sides.SUBSET: (ON, ON, OFF),
+    join_sides.PARTIAL: (OFF, OFF, OFF, OFF, ON),
+    join_sides.ALL_KEYS: (OFF, OFF, ON),
+    join_sides.ALL_KEYS_ANYWHERE: (OFF, OFF, OFF, OFF, ON),
+    SWITCH: ("true", "true", "auto"),
+}
+
+
+def test_any_combination(spark: SparkSession, planner: str) -> None:
+    """Plans are made, not run: what adaptive execution would change is not in question here."""
+    if planner == "adaptive":
+        pytest.skip("a plan that is adaptive has its exchanges once it runs")
+    chance = random.Random(20)
+    names = ["a", "same", "other", "nulls", "pq", "pq2", "qp", "q", "one", "loose", "empty", "t_long", "t_int"]
+    seen: set[int] = set()
+    for _ in range(150):
+        left, right = chance.sample(names, 2)
+        columns = ["id", "p"] if "t_" in left + right else ["id", "p", "q"]
+        on = chance.sample(columns, chance.randint(1, len(columns)))
+        conf = {key: chance.choice(values) for key, values in CHOICES.items()}
+        with settings(spark, conf):
+            advice = lakemend.table(spark, f"{NS}.{left}").join_advice(f"{NS}.{right}", on=on)
+            condition = " AND ".join(f"l.{column} = r.{column}" for column in on)
+            frame = spark.sql(f"SELECT * FROM {NS}.{left} l JOIN {NS}.{right} r ON {condition}")
+            plan = Ran([], frame._jdf.queryExecution().executedPlan().toString())
+        expected = sorted({"left": left, "right": right}[side] for side in advice.shuffled)
+        assert sorted(shuffled_tables(plan)) == expected, f"{conf}\n{advice}\n{plan.plan}"
+        assert bool(advice.obstacles) == bool(advice.shuffled)
+        seen.add(len(advice.shuffled))
+    assert seen == {0, 1, 2}
 
 
 def test_a_table_and_a_read_that_say_no(spark: SparkSession) -> None:

@@ -27,7 +27,7 @@ _REPLACE = ("replace_where", "replace_using", "replace_on")
 OPERATIONS = ("append", "overwrite", "overwrite_dynamic", "delete_where", *_REPLACE, *_ROW_LEVEL)
 
 
-def new_files(added: Sequence[Mapping[str, Any]], metadata: Metadata) -> list[NewFile]:
+def new_files(added: Sequence[Mapping[str, Any]], metadata: Metadata, sorted_by: Sequence[str] = ()) -> list[NewFile]:
     width = len(metadata.partitioning)
     files = []
     for entry in added:
@@ -39,7 +39,8 @@ def new_files(added: Sequence[Mapping[str, Any]], metadata: Metadata) -> list[Ne
                 remedy="this is a defect of the caller; report it with the statement",
             )
         stats = tuple(FooterStats(tuple(s[0]), s[1], s[2], s[3]) for s in entry.get("stats") or ())
-        files.append(NewFile(entry["path"], entry["size"], entry["rows"], entry["modified"], partition, stats))
+        place = (entry["path"], entry["size"], entry["rows"], entry["modified"])
+        files.append(NewFile(*place, partition, stats, tuple(sorted_by)))
     return files
 
 

@@ -35,10 +35,14 @@ class Pair:
 
 
 def join_columns(left_name: str, left: Metadata, right_name: str, right: Metadata, on: object) -> tuple[Pair, ...]:
-    pairs = [Pair(_column(left_name, left, one), _column(right_name, right, other)) for one, other in _names(on)]
+    """Each pair once, as Spark has them: saying the same twice changes nothing."""
+    pairs: dict[tuple[Path, Path], Pair] = {}
+    for one, other in _names(on):
+        pair = Pair(_column(left_name, left, one), _column(right_name, right, other))
+        pairs[pair.left.path, pair.right.path] = pair
     if not pairs:
         raise _no_columns(on)
-    return tuple(pairs)
+    return tuple(pairs.values())
 
 
 def _names(on: object) -> Iterator[tuple[str, str]]:

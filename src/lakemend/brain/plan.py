@@ -58,8 +58,9 @@ def _plan(snapshot: Snapshot, rows: pa.Array, stats_columns: Sequence[Sequence[s
         mask = snapshot.mask(index if every else rows[index].as_py())
         masks[index] = mask and mask_answer(mask)
     stats = _statistics(snapshot, None if every else rows, stats_columns, len(urls))
+    orders = snapshot.sort_orders(None if every else rows)
     columns = (urls, *(kept[name].to_pylist() for name in ("size", "rows", "modified")), partitions, masks, stats)
-    return {
+    answer = {
         "version": str(snapshot.version),
         "total_files": files.num_rows,
         "total_rows": live_rows(files),
@@ -68,6 +69,9 @@ def _plan(snapshot: Snapshot, rows: pa.Array, stats_columns: Sequence[Sequence[s
             for p, s, r, m, v, d, b in zip(*columns, strict=True)
         ],
     }
+    if orders is not None:
+        answer["sorted"] = orders  # beside `files`
+    return answer
 
 
 def file_urls(snapshot: Snapshot, paths: pa.ChunkedArray) -> list[str]:

@@ -226,7 +226,7 @@ def _change(target: Target, request: Mapping[str, Any], operation: str, options:
     base = target.base
     metadata = target.metadata or (base.metadata if base is not None else None)
     assert metadata is not None
-    added = changes.new_files(request.get("added") or (), metadata)
+    added = changes.new_files(request.get("added") or (), metadata, request.get("sorted_by") or ())
     removed: list[Removed] = []
     masked: list[Masked] = []
     dead: dict[str, int] = {}

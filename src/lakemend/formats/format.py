@@ -109,6 +109,10 @@ class Snapshot(Protocol):
         """The deletion vector of the file at `row` of `files`."""
         ...
 
+    def sort_orders(self, rows: pa.Array | None) -> list[list[str] | None] | None:
+        """Of these rows of `files` (None: all), the logical columns each file is sorted by; None: no file tells."""
+        ...
+
     def url(self, path: str) -> str:
         """The absolute, plain (not URI-encoded) location of a data file, in normalised spelling."""
         ...
@@ -146,6 +150,7 @@ class NewFile:
     modified: int
     partition: tuple[Any, ...]  # wire values, in the order of Metadata.partitioning
     stats: tuple[FooterStats, ...] = ()
+    sorted_by: tuple[str, ...] = ()  # physical names; ascending, nulls first
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,9 @@ class MemorySnapshot:
         dead = self.data[row].masked
         return Mask(len(dead), blob=b"\xd1\xd3\x39\x64" + BitMap64(dead).serialize()) if dead else None
 
+    def sort_orders(self, rows):
+        return None
+
     def url(self, path):
         return f"{self.base}/{path}"
 

@@ -97,6 +97,11 @@ def test_aligned_tables() -> None:
     )
 
 
+def test_a_pair_named_twice_counts_once() -> None:
+    advice = asked(A, B, ["p", ("P", "p"), "p"], replace(ALWAYS, all_keys_anywhere=True))
+    assert advice.on == (("p", "p"),) and advice.shuffle_free
+
+
 def test_columns_of_other_names_and_other_case() -> None:
     other = log(["day"], ps(1, 2), types={"day": "integer"})
     advice = asked(A, other, [("P", "DAY"), ("id", "id")])

@@ -4,7 +4,7 @@ import lakemend.joins.KeyedSlices
 import lakemend.read.LakeScan
 import org.apache.spark.rdd.{CoalescedRDD, PartitionCoalescer, PartitionGroup, RDD}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, NullsFirst, SortOrder}
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight}
 import org.apache.spark.sql.catalyst.plans.physical.{KeyedPartitioning, Partitioning, UnknownPartitioning, UnspecifiedDistribution}
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -68,15 +68,15 @@ object CoalesceKeys extends Rule[SparkPlan] {
   }
 
   private def isGrouped(plan: SparkPlan): Boolean = plan.outputPartitioning match {
-    case keyed: KeyedPartitioning => keyed.isGrouped && isSortedByKeysAlone(plan.outputOrdering, keyed) &&
+    case keyed: KeyedPartitioning => keyed.isGrouped && isSortedByKeysFirst(plan.outputOrdering, keyed) &&
       scanBelow(plan).isDefined
     case _ => false
   }
 
-  /** Values follow each other in ascending order, so that this order outlives their coming together; others do not. */
-  private def isSortedByKeysAlone(order: Seq[SortOrder], keyed: KeyedPartitioning): Boolean =
-    order.zipAll(keyed.expressions, null, null).takeWhile(_._1 != null).forall {
-      case (one, key) => key != null && one.isAscending && one.child.semanticEquals(key)
+  /** Values follow each other in ascending order: rows that are sorted by them first stay sorted when they come together. */
+  private def isSortedByKeysFirst(order: Seq[SortOrder], keyed: KeyedPartitioning): Boolean =
+    order.zip(keyed.expressions).forall { case (one, key) =>
+      one.isAscending && one.nullOrdering == NullsFirst && one.child.semanticEquals(key)
     }
 
   private def scanBelow(plan: SparkPlan): Option[BatchScanExec] = plan match {

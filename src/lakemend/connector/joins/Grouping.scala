@@ -8,6 +8,7 @@ import lakemend.read.{DataFile, FilePlan, FileSlice, SlicePartition}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+import org.apache.spark.sql.connector.expressions.{Expressions, SortDirection, SortOrder}
 import org.apache.spark.sql.connector.read.{HasPartitionKey, InputPartition}
 import org.apache.spark.sql.connector.read.partitioning.{KeyGroupedPartitioning, Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.internal.SQLConf
@@ -23,6 +24,9 @@ final class KeyedSlices(slices: Array[FileSlice], key: InternalRow) extends Slic
 class Grouping(fields: Seq[PartitionField], places: Array[Int]) {
   def partitioning(keys: Int): Partitioning = new KeyGroupedPartitioning(fields.map(_.toSpark).toArray, keys)
 
+  def describe(files: Seq[DataFile]): String =
+    s"${fields.map(_.name).mkString("[", ", ", "]")}, ${files.map(key).distinct.length} values"
+
   def key(file: DataFile): Seq[Any] = places.toSeq.map(place => file.partition(place))
 
   /** One partition per key. */
@@ -30,6 +34,16 @@ class Grouping(fields: Seq[PartitionField], places: Array[Int]) {
     val slices = together.sortBy(_.path).map(file => new FileSlice(file, 0, file.size)).toArray
     new KeyedSlices(slices, new GenericInternalRow(values.toArray)): InputPartition
   }.toArray
+
+  /** The order of each task's rows, where every value lies in one file: by the value, which is the same for all of them,
+    * and then as all files are sorted. Of several sorted files, rows would come one file after the other. */
+  def ordering(files: Seq[DataFile], read: StructType): Seq[SortOrder] = {
+    val shared = files.map(_.sorted).reduceOption((a, b) => a.zip(b).takeWhile(p => p._1 == p._2).map(_._1)).getOrElse(Nil)
+      .takeWhile(read.fieldNames.contains(_))
+    if (shared.isEmpty || files.map(key).distinct.length < files.length) Nil
+    else (fields.map(_.source.head) ++ shared)
+      .map(name => Expressions.sort(Expressions.column(SparkBridge.quoted(Seq(name))), SortDirection.ASCENDING))
+  }
 }
 
 /**

@@ -12,32 +12,35 @@ import org.apache.spark.sql.execution.exchange.Exchange
  * Reads a table as it comes where nothing needs it value by value.
  *
  * A scan that reports its grouping has a task for every partition value. That is wasted, and slow for many small values or
- * few large ones, unless something between the scan and the next exchange asks for rows that are clustered.
+ * few large ones, unless something between the scan and the next exchange asks for rows that are clustered. A scan that is
+ * also sorted is left alone where its order could matter: a sort that it makes needless has left no trace.
  *
  * It runs over the plan after Spark has placed its exchanges: for adaptive execution as a rule that prepares stages, so
  * that a plan is never seen with a grouping it loses later; for other plans as the last rule there is.
  */
 object PackUnused extends Rule[SparkPlan] {
-  override def apply(plan: SparkPlan): SparkPlan = below(plan, used = false)
+  override def apply(plan: SparkPlan): SparkPlan = below(plan, used = false, inOrder = true)
 
-  /** `used`: something above, in the same stage, relies on how the rows of this plan are grouped. */
-  private def below(plan: SparkPlan, used: Boolean): SparkPlan = plan match {
+  /** `used`: something above, in the same stage, relies on how the rows of this plan are grouped; `inOrder`: or may rely on
+    * how they are sorted. */
+  private def below(plan: SparkPlan, used: Boolean, inOrder: Boolean): SparkPlan = plan match {
     case scan: BatchScanExec => scan.scan match {
-      case lake: LakeScan if !used && scan.keyGroupedPartitioning.isDefined =>
-        val packed = scan.copy(scan = new PackedScan(lake), keyGroupedPartitioning = None)
+      case lake: LakeScan if !used && scan.keyGroupedPartitioning.isDefined && !(inOrder && scan.ordering.exists(_.nonEmpty)) =>
+        val packed = scan.copy(scan = new PackedScan(lake), ordering = None, keyGroupedPartitioning = None)
         packed.copyTagsFrom(scan)
         packed
       case _ => scan
     }
-    case exchange: Exchange => exchange.mapChildren(below(_, used = false))
+    case exchange: Exchange => exchange.mapChildren(below(_, used = false, inOrder = false))
     case other =>
-      val asks = other.requiredChildDistribution
+      val (asks, orders) = (other.requiredChildDistribution, other.requiredChildOrdering)
       val children = other.children.zipWithIndex.map { case (child, i) =>
         val clustered = !asks.lift(i).forall {
           case UnspecifiedDistribution | _: BroadcastDistribution => true
           case _ => false
         }
-        below(child, used || clustered || other.isInstanceOf[GroupPartitionsExec])
+        below(child, used || clustered || other.isInstanceOf[GroupPartitionsExec],
+          inOrder || orders.lift(i).exists(_.nonEmpty))
       }
       if (children.zip(other.children).forall { case (a, b) => a eq b }) other else other.withNewChildren(children)
   }

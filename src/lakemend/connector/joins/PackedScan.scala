@@ -11,7 +11,7 @@ import org.apache.spark.sql.types.StructType
 class PackedScan(val of: LakeScan) extends Scan with Batch with SupportsReportStatistics with SupportsRuntimeV2Filtering {
   override def readSchema: StructType = of.readSchema
   override def toBatch: Batch = this
-  override def description: String = of.description
+  override def description: String = of.describe("not read by")
   override def columnarSupportMode: Scan.ColumnarSupportMode = of.columnarSupportMode
   override def supportedCustomMetrics: Array[CustomMetric] = of.supportedCustomMetrics
   override def reportDriverMetrics: Array[CustomTaskMetric] = of.reportDriverMetrics

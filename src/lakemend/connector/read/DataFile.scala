@@ -10,30 +10,32 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.types.DataType
 
 /** One data file of a plan, as it travels to executors. `rows` counts masked rows too and is -1 if unknown;
-  * `partition` holds catalyst values in the order of the table's partitioning. */
+  * `partition` holds catalyst values in the order of the table's partitioning; rows are in the order of the columns
+  * `sorted`, as far as that is known. */
 final class DataFile(
     val path: String,
     val size: Long,
     val rows: Long,
     val modified: Long,
     val partition: Array[Any],
-    val mask: Option[MaskSource]) extends Serializable {
+    val mask: Option[MaskSource],
+    @transient val sorted: Seq[String] = Nil) extends Serializable {
 
   /** Rows a scan returns, -1 if unknown. */
   def liveRows: Long = if (rows < 0) -1 else rows - mask.fold(0L)(_.cardinality)
 
-  def withMask(dead: MaskSource): DataFile = new DataFile(path, size, rows, modified, partition, Some(dead))
+  def withMask(dead: MaskSource): DataFile = new DataFile(path, size, rows, modified, partition, Some(dead), sorted)
 
   def partitionRow: InternalRow = new GenericInternalRow(partition)
 }
 
 object DataFile {
-  def of(node: JsonNode, partitionTypes: Array[DataType]): DataFile = {
+  def of(node: JsonNode, partitionTypes: Array[DataType], sorted: Seq[String] = Nil): DataFile = {
     val values = node.path("partition")
     val partition = Array.tabulate[Any](partitionTypes.length)(i => Wire.internal(values.get(i), partitionTypes(i)))
     val rows = node.path("rows")
     new DataFile(node.get("path").asText, node.get("size").asLong, if (rows.isNumber) rows.asLong else -1L,
-      node.path("modified").asLong(0), partition, mask(node.path("mask")))
+      node.path("modified").asLong(0), partition, mask(node.path("mask")), sorted)
   }
 
   def partitionTypes(meta: TableMeta): Array[DataType] = meta.partitioning.map(_.dataType).toArray

@@ -84,8 +84,10 @@ object FilePlan {
   def of(answer: JsonNode, meta: TableMeta): FilePlan = {
     val types = DataFile.partitionTypes(meta)
     val nodes = answer.get("files").asScala.toArray[JsonNode]
+    val orders = answer.path("sorted")
+    def order(i: Int): Seq[String] = orders.path(i).asScala.map(_.asText).toSeq
     new FilePlan(answer.path("total_files").asLong(nodes.length),
-      nodes.map(DataFile.of(_, types)).toIndexedSeq, nodes.map(_.path("stats")).toIndexedSeq)
+      nodes.indices.map(i => DataFile.of(nodes(i), types, order(i))), nodes.map(_.path("stats")).toIndexedSeq)
   }
 }
 

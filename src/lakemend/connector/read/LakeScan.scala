@@ -8,7 +8,7 @@ import lakemend.catalog.MetadataColumns
 import lakemend.joins.Grouping
 import lakemend.write.SharedConf
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference}
+import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference, SortOrder}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.read._
@@ -26,7 +26,8 @@ import org.apache.spark.sql.types.StructType
   */
 class LakeScan(
     val request: ScanRequest, columns: StructType, limit: Option[Int], wholeFiles: Boolean, grouped: Grouping.Mode)
-    extends Scan with Batch with SupportsReportStatistics with SupportsReportPartitioning with SupportsRuntimeV2Filtering {
+    extends Scan with Batch with SupportsReportStatistics with SupportsReportPartitioning with SupportsReportOrdering
+    with SupportsRuntimeV2Filtering {
   private val meta = request.meta
 
   private lazy val planned: FilePlan = request.plan()
@@ -62,11 +63,15 @@ class LakeScan(
 
   override def toBatch: Batch = this
 
-  override def description: String = {
+  override def description: String = describe("grouped by")
+
+  /** `use`: how its grouping is read, if it has one. */
+  def describe(use: String): String = {
     val files = Try(plan).fold(_ => "files unknown", p => s"${p.files.length} of ${p.totalFiles} files")
     val pruned = request.predicates.mkString("[", ", ", "]")
     s"lakemend ${meta.name} version ${meta.version.getOrElse("none")}, $files, pruned by $pruned" +
-      listed("filtered by", request.claimed) + listed("at run time by", runtime ++ keys) + limit.fold("")(n => s", limit $n")
+      listed("filtered by", request.claimed) + listed("at run time by", runtime ++ keys) + limit.fold("")(n => s", limit $n") +
+      Try(grouping).toOption.flatten.fold("")(found => s", $use ${found.describe(planned.files)}")
   }
 
   private def listed(label: String, predicates: Seq[Any]): String =
@@ -115,6 +120,9 @@ class LakeScan(
 
   override def outputPartitioning: Partitioning =
     grouping.fold(Grouping.unknown)(found => found.partitioning(Grouping.sizes(planned, found).length))
+
+  override def outputOrdering: Array[SortOrder] =
+    grouping.fold(Array.empty[SortOrder])(_.ordering(planned.files, columns).toArray)
 
   override def planInputPartitions: Array[InputPartition] = grouping.fold(packed)(_.tasks(plan.files))
 

@@ -2,7 +2,7 @@ package lakemend.rows
 
 import lakemend.write._
 import org.apache.spark.sql.connector.distributions.{Distribution, Distributions}
-import org.apache.spark.sql.connector.expressions.{Expressions, SortDirection, SortOrder}
+import org.apache.spark.sql.connector.expressions.SortOrder
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.write._
 
@@ -11,14 +11,14 @@ import org.apache.spark.sql.connector.write._
  * again: sorted by partition within a task, each task has one file open at a time.
  */
 class RewriteWrite(job: WriteJob, operation: RewriteFiles) extends Write with RequiresDistributionAndOrdering {
-  private val batch = new RewriteBatch(job, operation)
+  private val clustering = new Clustering(job.meta, job.option)
+  private val batch = new RewriteBatch(job, operation, clustering)
 
   override def description: String = s"lakemend ${job.meta.name} ${operation.command} copy-on-write"
 
   override def requiredDistribution: Distribution = Distributions.unspecified()
 
-  override def requiredOrdering: Array[SortOrder] =
-    job.meta.partitioning.map(p => Expressions.sort(p.toSpark.references.head, SortDirection.ASCENDING)).toArray
+  override def requiredOrdering: Array[SortOrder] = clustering.sortOrder
 
   override def toBatch: BatchWrite = batch
 
@@ -27,7 +27,7 @@ class RewriteWrite(job: WriteJob, operation: RewriteFiles) extends Write with Re
   override def reportDriverMetrics: Array[CustomTaskMetric] = batch.metrics
 }
 
-class RewriteBatch(job: WriteJob, operation: RewriteFiles) extends BatchWrite {
+class RewriteBatch(job: WriteJob, operation: RewriteFiles, clustering: Clustering) extends BatchWrite {
   private var committed: Seq[WrittenFile] = Nil
 
   override def createBatchWriterFactory(info: PhysicalWriteInfo): DataWriterFactory = {
@@ -45,6 +45,7 @@ class RewriteBatch(job: WriteJob, operation: RewriteFiles) extends BatchWrite {
       job.commit(RowCommit.request(job, operation, "rewrite", Nil, summary))
     } else {
       val request = RowCommit.request(job, operation, "rewrite", files, summary)
+      clustering.describe(request)
       val removed = request.putArray("removed")
       operation.scan.foreach(_.plan.files.foreach(file => removed.add(file.path)))
       job.commit(request)

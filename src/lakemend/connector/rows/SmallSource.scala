@@ -1,5 +1,6 @@
 package org.apache.spark.sql.lakemend
 
+import lakemend.LakemendException
 import lakemend.catalog.LakeTable
 import lakemend.rows.RowOperation
 import org.apache.spark.network.util.JavaUtils
@@ -29,10 +30,19 @@ object SmallSource {
   private val Default = "32m"
 
   def of(spark: SparkSession, source: LogicalPlan, onEnd: (() => Unit) => Unit): Option[LogicalPlan] = {
-    val limit = JavaUtils.byteStringAsBytes(SQLConf.get.getConfString(Threshold, Default))
     if (source.stats.sizeInBytes > limit) None
     else if (isCheap(source)) Some(source)
     else Some(kept(spark, source, onEnd))
+  }
+
+  /** Bytes; below 0: no source is small enough. */
+  private def limit: Long = {
+    val text = SQLConf.get.getConfString(Threshold, Default).trim
+    if (text.startsWith("-")) -1
+    else try JavaUtils.byteStringAsBytes(text) catch {
+      case _: NumberFormatException => throw LakemendException.invalid(s"$Threshold is '$text'", "it must be a size such as 32m",
+        "set it to the largest source to broadcast, or to -1 for none")
+    }
   }
 
   private def kept(spark: SparkSession, source: LogicalPlan, onEnd: (() => Unit) => Unit): LogicalPlan = {

@@ -8,7 +8,7 @@ import org.apache.spark.sql.connector.write._
 /** A write that adds rows and, by its mode, takes others away. `few` rows are not worth being clustered. */
 class LakeWrite(job: WriteJob, mode: WriteMode, few: Boolean = false) extends Write with RequiresDistributionAndOrdering {
   private val clustering = new Clustering(job.meta, job.option, few)
-  private val batch = new LakeBatchWrite(job, mode, clustering.fanout.getOrElse(job.layout.sortedOpenFiles))
+  private val batch = new LakeBatchWrite(job, mode, clustering)
 
   override def description: String = s"lakemend ${job.meta.name} ${mode.operation}"
 
@@ -33,12 +33,12 @@ object LakeWrite {
 }
 
 /** The driver's side of the tasks: hands out writers, and turns what they report into the one commit. */
-class LakeBatchWrite(job: WriteJob, mode: WriteMode, openFiles: Int) extends BatchWrite {
+class LakeBatchWrite(job: WriteJob, mode: WriteMode, clustering: Clustering) extends BatchWrite {
   private var committed: Seq[WrittenFile] = Nil
 
   override def createBatchWriterFactory(info: PhysicalWriteInfo): DataWriterFactory = {
     job.listen()
-    new LakeWriterFactory(job.layout, openFiles, job.token)
+    new LakeWriterFactory(job.layout, clustering.fanout.getOrElse(job.layout.sortedOpenFiles), job.token)
   }
 
   override def commit(messages: Array[WriterCommitMessage]): Unit = commit(messages, null)
@@ -46,6 +46,7 @@ class LakeBatchWrite(job: WriteJob, mode: WriteMode, openFiles: Int) extends Bat
   override def commit(messages: Array[WriterCommitMessage], summary: WriteSummary): Unit = {
     val files = FileMessage.files(messages)
     val request = job.commitRequest(mode.operation, files, summary)
+    clustering.describe(request)
     mode.describe(request)
     job.commit(request)
     committed = files

@@ -38,6 +38,7 @@ from lakemend.formats.delta.metadata import to_action
 from lakemend.formats.delta.partition_values import decode_path, encode_path, format_value
 from lakemend.formats.delta.properties import CHECK_PREFIX, FEED, is_on
 from lakemend.formats.delta.protocol import supports, upgraded
+from lakemend.formats.delta.sort_orders import tags_of
 from lakemend.formats.format import Change, Mask, Metadata, NewFile
 from lakemend.schema import find
 from lakemend.storage import open_store
@@ -361,6 +362,7 @@ def _new_adds(change: Change, metadata: Metadata) -> list[Add]:
             modified=file.modified,
             data_change=change.data_change,
             stats=stats_json(file.rows, file.stats, indexed),
+            tags=tags_of(file),
         )
         for file, values in _with_partition_values(change.added, metadata)
     ]

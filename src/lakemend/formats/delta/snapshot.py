@@ -46,6 +46,7 @@ from lakemend.formats.delta.replay import (
     reconcile,
     remove_schema,
 )
+from lakemend.formats.delta.sort_orders import sort_orders
 from lakemend.formats.delta.stats import JsonStats, RawStats, StatsSource, column_stats
 from lakemend.formats.format import ColumnStats, Mask, Metadata
 from lakemend.schema import Path, find, is_struct, to_arrow
@@ -180,6 +181,9 @@ class DeltaSnapshot:
     def mask(self, row: int) -> Mask | None:
         found = self.descriptor(row)
         return None if found is None else found.mask(self.store.url)
+
+    def sort_orders(self, rows: pa.Array | None) -> list[list[str] | None] | None:
+        return sort_orders(self.raw.column("tags"), rows, self.metadata)
 
     def add(self, row: int) -> Add:
         """The add action of the file at `row`, whole."""
