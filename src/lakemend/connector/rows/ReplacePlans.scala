@@ -138,7 +138,7 @@ case class ReplacePlans(spark: SparkSession) extends RewriteRowLevelCommand {
 
   /** Rows of files of known size, which nothing above makes more of. */
   private def isSmallFile(rows: LogicalPlan): Boolean = !rows.exists {
-    case _: Project | _: Filter | _: SubqueryAlias | _: Sort | _: Aggregate => false
+    case _: Project | _: Filter | _: SubqueryAlias | _: View | _: Sort | _: Aggregate => false
     case LogicalRelation(_: HadoopFsRelation, _, _, _, _) => false
     case _ => true
   } && rows.collectLeaves().map(_.stats.sizeInBytes).sum <= ReplacePlans.SmallFile
