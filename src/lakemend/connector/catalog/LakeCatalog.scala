@@ -8,9 +8,11 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.{Bridge, LakemendException}
 import lakemend.changes.{LakeChangelog, RowChanges}
+import lakemend.joins.Transforms
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis._
 import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction
 import org.apache.spark.sql.connector.catalog.transactions.{Transaction, TransactionInfo}
 import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -19,7 +21,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * Spark's door to the brain's catalog: namespaces and tables of a warehouse directory, and tables by path
  * (`lake.delta.`/some/path``, or `delta.`/some/path`` where this class is also registered as the catalog `delta`).
  */
-class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with TransactionalCatalogPlugin {
+class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with FunctionCatalog with TransactionalCatalogPlugin {
   private var catalogName: String = _
   private var warehouse: Option[String] = None
 
@@ -42,6 +44,16 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Trans
     TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE,
     TableCatalogCapability.SUPPORT_TABLE_CONSTRAINT,
     TableCatalogCapability.SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS)
+
+  // ---- functions: those behind partition transforms
+
+  override def listFunctions(namespace: Array[String]): Array[Identifier] =
+    if (Transforms.isPlace(namespace)) Transforms.names.map(Identifier.of(namespace, _)).toArray
+    else if (namespaceExists(namespace)) Array.empty
+    else throw new NoSuchNamespaceException(namespace)
+
+  override def loadFunction(ident: Identifier): UnboundFunction =
+    Transforms.find(ident).getOrElse(throw new NoSuchFunctionException(ident))
 
   // ---- tables
 

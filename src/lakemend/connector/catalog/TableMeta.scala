@@ -5,17 +5,15 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.Bridge
-import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
+import lakemend.joins.Transforms
+import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
 
 /** One partition field: `name` is its name in the table's partitioning, `source` the column it is made of. */
 case class PartitionField(name: String, source: Seq[String], transform: String, dataType: DataType) {
   def isIdentity: Boolean = transform == "identity"
 
-  def toSpark: Transform = transform match {
-    case "identity" => Expressions.identity(quoted)
-    case other => throw new UnsupportedOperationException(s"partition transform $other")
-  }
+  def toSpark: Transform = Transforms.toSpark(transform, quoted)
 
   private def quoted: String = source.map(part => "`" + part.replace("`", "``") + "`").mkString(".")
 }
@@ -37,7 +35,8 @@ class TableMeta(val json: JsonNode) {
   val byId: Boolean = json.path("by_id").asBoolean(false)
   val partitioning: Seq[PartitionField] = json.get("partitioning").asScala.toSeq.map { p =>
     val source = p.get("source").asScala.map(_.asText).toSeq
-    PartitionField(p.get("name").asText, source, p.path("transform").asText("identity"), schema(source.head).dataType)
+    val transform = p.path("transform").asText("identity")
+    PartitionField(p.get("name").asText, source, transform, Transforms.resultType(transform, schema(source.head).dataType))
   }
   val properties: Map[String, String] =
     json.get("properties").properties().asScala.map(e => e.getKey -> e.getValue.asText).toMap

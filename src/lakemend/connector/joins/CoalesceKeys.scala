@@ -14,7 +14,6 @@ import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, GroupPartit
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.joins.{BroadcastHashJoinExec, ShuffledHashJoinExec, SortMergeJoinExec}
 import org.apache.spark.sql.execution.window.WindowExecBase
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /**
@@ -26,9 +25,12 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
  * partitions one by one, and joins theirs pairwise.
  */
 object CoalesceKeys extends Rule[SparkPlan] {
-  /** A task should read this much, unless that leaves cores without one. */
-  private val TaskBytes = 16L << 20
+  /** A task should read this much, unless that leaves cores without one. Sorting needs memory, so that larger tasks gain
+    * little; smaller ones spend their time on being started. */
+  private val TaskBytes = 4L << 20
   private val TasksPerCore = 4
+  /** To open a file takes as long as to read this much of it. */
+  private val OpeningBytes = 32L << 10
 
   override def apply(plan: SparkPlan): SparkPlan = below(plan)
 
@@ -91,8 +93,7 @@ object CoalesceKeys extends Rule[SparkPlan] {
     val bytes = Array.ofDim[Long](count)
     if (ends.exists(_.outputPartitioning.numPartitions != count) || count <= cores * TasksPerCore) stage
     else {
-      val opening = SQLConf.get.filesOpenCostInBytes / 16
-      ends.map(sizes).foreach(_.zipWithIndex.foreach { case ((size, files), i) => bytes(i) += size + files * opening })
+      ends.map(sizes).foreach(_.zipWithIndex.foreach { case ((size, files), i) => bytes(i) += size + files * OpeningBytes })
       val target = math.min(TaskBytes, math.max(bytes.sum / (cores * TasksPerCore), 1L))
       val ranges = CoalesceKeys.ranges(bytes, target)
       if (ranges.length * 2 > count) stage

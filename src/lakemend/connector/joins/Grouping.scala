@@ -41,6 +41,7 @@ class Grouping(fields: Seq[PartitionField], places: Array[Int]) {
     val shared = files.map(_.sorted).reduceOption((a, b) => a.zip(b).takeWhile(p => p._1 == p._2).map(_._1)).getOrElse(Nil)
       .takeWhile(read.fieldNames.contains(_))
     if (shared.isEmpty || files.map(key).distinct.length < files.length) Nil
+    else if (!fields.forall(_.isIdentity)) Nil
     else (fields.map(_.source.head) ++ shared)
       .map(name => Expressions.sort(Expressions.column(SparkBridge.quoted(Seq(name))), SortDirection.ASCENDING))
   }
@@ -76,7 +77,7 @@ object Grouping {
   /** By which columns the scan could be grouped, whatever its statistics say; none: it is not to be. */
   def of(meta: TableMeta, read: StructType): Option[Grouping] = {
     val usable = meta.partitioning.zipWithIndex.filter { case (field, _) =>
-      field.isIdentity && read.fieldNames.contains(field.source.head) && isComparable(field.dataType)
+      read.fieldNames.contains(field.source.head) && isComparable(field.dataType)
     }
     if (usable.isEmpty) None else Some(new Grouping(usable.map(_._1), usable.map(_._2).toArray))
   }
