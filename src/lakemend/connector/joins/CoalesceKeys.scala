@@ -25,9 +25,9 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
  * partitions one by one, and joins theirs pairwise.
  */
 object CoalesceKeys extends Rule[SparkPlan] {
-  /** A task should read this much, unless that leaves cores without one. Sorting needs memory, so that larger tasks gain
-    * little; smaller ones spend their time on being started. */
-  private val TaskBytes = 4L << 20
+  /** A task should read this much, unless that leaves cores without one. Each task begins with sorters that fill pages of
+    * memory, so that many small tasks take longer than few. */
+  private val TaskBytes = 16L << 20
   private val TasksPerCore = 4
   /** To open a file takes as long as to read this much of it. */
   private val OpeningBytes = 32L << 10
