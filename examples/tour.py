@@ -78,6 +78,7 @@ def tour(spark: SparkSession, warehouse: str) -> None:
     orders = lakemend.table(spark, "shop.orders")
     count_without_reading(spark)
     other_engines(str(Path(warehouse) / "shop" / "orders"))
+    join_without_a_shuffle(spark, orders)
     replace_a_part(spark, orders)
     break_the_check(spark, orders)
     travel(orders)
@@ -102,6 +103,27 @@ PARTITIONED BY (day)"""
     query = "SELECT day, count(*) AS orders, sum(price) AS turnover FROM lake.shop.orders GROUP BY day ORDER BY day"
     code(f"spark.sql('{query}').show()")
     show(spark.sql(query))
+
+
+def join_without_a_shuffle(spark: SparkSession, orders: lakemend.Table) -> None:
+    title("Two tables partitioned alike are joined without a shuffle")
+    statement = """
+CREATE TABLE lake.shop.payments PARTITIONED BY (day)
+AS SELECT id AS order_id, day, price AS paid FROM lake.shop.orders WHERE id % 10 > 0"""
+    print(statement.strip())
+    spark.sql(statement)
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")  # tables as small as these would be broadcast
+    code("print(orders.join_advice('shop.payments', on=['day', ('id', 'order_id')]))")
+    print(orders.join_advice("shop.payments", on=["day", ("id", "order_id")]))
+    query = """
+SELECT count(*) AS unpaid
+FROM lake.shop.orders o ANTI JOIN lake.shop.payments p ON o.day = p.day AND o.id = p.order_id"""
+    print(query.strip())
+    unpaid = spark.sql(query)
+    rows = unpaid.first().unpaid
+    shuffles = unpaid._jdf.queryExecution().executedPlan().toString().count("Exchange hashpartitioning")
+    print(f"{rows:,} orders are unpaid; tables shuffled to find them: {shuffles}")
+    spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
 
 
 def replace_a_part(spark: SparkSession, orders: lakemend.Table) -> None:

@@ -4,5 +4,5 @@
 when it is named, and only then: it takes ten times as many rows.
 """
 
-MODULES = ("aligned", "against_peers", "tiny", "merge", "tpch", "planning")
+MODULES = ("aligned", "against_peers", "tiny", "merge", "tpch", "planning", "others")
 BY_NAME = ("large",)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from benchmarks.data import consume, settings, spark
 from benchmarks.joins import tables
 from benchmarks.joins.stages import Work, work_of
-from benchmarks.joins.tables import FOUR, HUNDRED, SKEWED
+from benchmarks.joins.tables import FOUR, HUNDRED, SKEWED, SORTED
 from benchmarks.joins.turns import AUTO, SHUFFLED, SHUFFLED_200, Way, compare_plans
 from benchmarks.ratio import Figure
 from benchmarks.rows.tables import MANY
@@ -35,6 +35,7 @@ def run() -> Iterator[Figure]:
         f"{mine.peak / 2**20:.1f} MiB against {theirs.peak / 2**20:.1f} MiB",
     )
     yield compare_plans("the same, three tables", tables.total(HUNDRED, 3), MINE, THEIRS, target=0.4)
+    yield compare_plans("the same, files sorted by id", tables.total(SORTED), MINE, THEIRS, target=1 / 3)
     yield compare_plans("one partition with 80 % of the rows", tables.total(SKEWED), MINE, THEIRS, target=1.05)
     yield compare_plans("four huge partitions", tables.total(FOUR), MINE, THEIRS, target=1.05)
 

@@ -22,8 +22,8 @@ class Layout:
     """How the rows of a table are told apart, and in which order they lie in its files.
 
     `part` and `order` are expressions of id: rows in the order of a hash must be sorted to be merged, and those in the
-    order of their ids need not be. The rows of one value of `spread` are written by one task: with `part` a
-    partition is one file, with `id` it has one from every task.
+    order of their ids need not be, which the table is then told to keep. The rows of one value of `spread` are written
+    by one task: with `part` a partition is one file, with `id` it has one from every task.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Layout:
 
 
 HUNDRED = Layout("hundred", MANY, "id % 100")
+SORTED = Layout("sorted", MANY, "id % 100", order="id")
 FOUR = Layout("four", MANY, "id % 4", spread="id")
 # One value has 80 % of the rows, and 99 share the others.
 SKEWED = Layout("skewed", MANY, "IF(id % 10 < 8, 0, id DIV 10 % 99 + 1)", spread="id")
@@ -56,7 +57,8 @@ def table(layout: Layout, number: int) -> Base:
     )
     together = rows.repartition(TASKS, layout.spread).selectExpr("*", f"{layout.order} AS position")
     ordered = together.sortWithinPartitions("part", "position").drop("position")
-    ordered.writeTo(f"lake.bench.{name}").partitionedBy("part").create()
+    writer = ordered.writeTo(f"lake.bench.{name}").partitionedBy("part")
+    (writer.tableProperty("write.sort-columns", "id") if layout.order == "id" else writer).create()
     return Base(name, scratch() / "warehouse" / "bench" / name, COLUMNS, "part")
 
 

@@ -14,7 +14,7 @@ from benchmarks.ratio import Answer, Figure, seconds
 
 # Fewer rounds say nothing, more say nothing new; what lies between depends on how long a round takes.
 LEAST = 3
-MOST = 15
+MOST = 31
 
 SWITCH = "spark.lakemend.planning.preserveDataGrouping"
 SHUFFLES = "spark.sql.shuffle.partitions"
