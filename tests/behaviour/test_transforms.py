@@ -57,7 +57,7 @@ def test_values(spark: SparkSession, call: str, expected: object) -> None:
 
 def test_they_are_listed_and_take_what_they_can(spark: SparkSession) -> None:
     listed = {row[0].rpartition(".")[2] for row in spark.sql("SHOW USER FUNCTIONS IN lake.system").collect()}
-    assert listed == {"bucket", "truncate", "years", "months", "days", "hours"}
+    assert {"bucket", "truncate", "years", "months", "days", "hours"} <= listed
     for wrong in (
         "bucket(4, true)",
         "bucket('a', 1)",
