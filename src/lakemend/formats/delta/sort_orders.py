@@ -6,10 +6,9 @@ does, so that it outlives a rename. It belongs to one file: engines that write o
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakemend.formats.format import Metadata, NewFile
 
@@ -24,16 +23,13 @@ def sort_orders(tags: pa.ChunkedArray, rows: pa.Array | None, metadata: Metadata
     """See `format.Snapshot.sort_orders`."""
     if tags.null_count == len(tags):
         return None
+    texts = pc.map_lookup(tags if rows is None else tags.take(rows), pa.scalar(TAG), "first")
+    if texts.null_count == len(texts):
+        return None
     fields = zip(metadata.schema["fields"], metadata.physical["fields"], strict=True)
     logical = {physical["name"]: field["name"] for field, physical in fields}
-    known: dict[Any, list[str] | None] = {None: None}
-    orders = []
-    for entry in (tags if rows is None else tags.take(rows)).to_pylist():
-        text = None if entry is None else dict(entry).get(TAG)
-        if text is not None and text not in known:
-            known[text] = _named(text, logical)
-        orders.append(known[text])
-    return orders if any(orders) else None
+    known = {text: _named(text, logical) for text in texts.drop_null().unique().to_pylist()}
+    return [known.get(text) for text in texts.to_pylist()] if any(known.values()) else None
 
 
 def _named(text: str, logical: dict[str, str]) -> list[str] | None:
