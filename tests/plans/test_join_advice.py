@@ -38,7 +38,7 @@ TYPES = {
 }
 
 
-@pytest.fixture(params=["adaptive", "static"], autouse=True)
+@pytest.fixture(params=[pytest.param("adaptive", marks=pytest.mark.slow), "static"], autouse=True)
 def planner(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     adaptive = str(request.param == "adaptive").lower()
     with settings(spark, {**NO_BROADCAST, SWITCH: "true", "spark.sql.adaptive.enabled": adaptive}):

@@ -11,7 +11,7 @@ import lakemend
 from tests.plans.exchanges import NO_BROADCAST, both, ran, settings
 
 
-@pytest.fixture(params=["adaptive", "static"], autouse=True)
+@pytest.fixture(params=["adaptive", pytest.param("static", marks=pytest.mark.slow)], autouse=True)
 def planner(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
     adaptive = str(request.param == "adaptive").lower()
     with settings(spark, {**NO_BROADCAST, "spark.sql.adaptive.enabled": adaptive}):
