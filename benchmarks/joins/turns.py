@@ -63,7 +63,7 @@ class Turns:
         return Figure(name, self.median(mine) / self.median(best), target, "×", note)
 
 
-def take_turns(actions: Mapping[str, Callable[[], Answer]], *, most: float = 12, warm: int = 1) -> Turns:
+def take_turns(actions: Mapping[str, Callable[[], Answer]], *, most: float = 12, warm: int = 3) -> Turns:
     """Rounds of all actions, each round beginning with another, for about `most` seconds after the `warm` ones.
 
     Every answer of every way must be the same, in whatever order its rows come.
@@ -88,7 +88,7 @@ def take_turns(actions: Mapping[str, Callable[[], Answer]], *, most: float = 12,
 
 
 def compare_plans(
-    name: str, query: str, mine: Way, *theirs: Way, target: float, most: float = 12, warm: int = 1
+    name: str, query: str, mine: Way, *theirs: Way, target: float, most: float = 12, warm: int = 3
 ) -> Figure:
     """A query planned in several ways: the ratio of the first to the best of the others."""
     ways = (mine, *theirs)
