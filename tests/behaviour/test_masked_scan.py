@@ -6,8 +6,6 @@ borders and filters skip some of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lakemend
 from lakemend import Table
+from tests.settings import settings
 
 ROWS = 6000
 # High and low cardinality (plain and dictionary pages), nulls in all of them, and a column that is never null.
@@ -67,18 +66,6 @@ FILTERS = (
     "a_struct.x IS NULL AND an_int > 0",
     "id > 100000",
 )
-
-
-@contextmanager
-def settings(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
-    before = {key: spark.conf.get(key, None) for key in values}
-    for key, value in values.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
 
 
 @pytest.fixture(scope="module")

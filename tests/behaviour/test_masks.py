@@ -13,7 +13,6 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from lakemend.errors import CommitConflictError, InvalidInputError
 from lakemend.formats.delta.deletion_vector import relative_path
 from lakemend.session import brain
 from tests.interop.readers import READERS
+from tests.settings import settings
 
 LIMIT = "spark.lakemend.masks.message-bytes"
 ROWS = 20_000
@@ -38,21 +38,9 @@ SHARE = "write.mask.max-dead-share"
 Rows = list[tuple[Any, ...]]
 
 
-@contextmanager
-def settings(spark: SparkSession, **values: str) -> Iterator[None]:
-    before = {key: spark.conf.get(key, None) for key in values}
-    for key, value in values.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
-
-
 @pytest.fixture(params=["stored", "inline"])
 def stored(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[bool]:
-    with settings(spark, **{LIMIT: "0" if request.param == "stored" else str(1 << 20)}):
+    with settings(spark, {LIMIT: "0" if request.param == "stored" else str(1 << 20)}):
         yield request.param == "stored"
 
 
@@ -178,7 +166,7 @@ def test_one_vector_per_file_however_many_tasks(spark: SparkSession, location: s
     """Several tasks read one file: their parts become one vector, and the parts' own files go."""
     table = lakemend.table(spark, location)
     table.append(spark.sql(QUERY).coalesce(1), properties={"write.parquet.row-group-size-bytes": "100000"})
-    with settings(spark, **{LIMIT: "0", **SPLIT}):
+    with settings(spark, {LIMIT: "0", **SPLIT}):
         assert table.to_df().rdd.getNumPartitions() > 3
         assert table.delete("pmod(hash(id), 10) < 2").files_masked == 1
         assert len(mask_files(location)) == 1
@@ -200,7 +188,7 @@ def test_a_join_sends_rows_of_a_file_to_many_tasks(
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "5",
     }
-    with settings(spark, **shuffled):
+    with settings(spark, shuffled):
         spark.sql(f"""
             MERGE INTO {table.name} t USING (SELECT id * 3 AS id FROM range(8000)) s ON t.id = s.id
             WHEN MATCHED AND t.id % 2 = 0 THEN UPDATE SET v = -1

@@ -6,7 +6,6 @@ import base64
 import datetime as dt
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from decimal import Decimal
 from functools import reduce
 from pathlib import Path
@@ -21,6 +20,7 @@ from pyspark.sql import functions as F
 import lakemend
 from lakemend.errors import InvalidInputError, UnsupportedFeatureError
 from lakemend.session import brain
+from tests.settings import settings
 
 # name → (type, three values of it besides NULL, in ascending order)
 LEAVES: dict[str, tuple[str, list[Any]]] = {
@@ -66,21 +66,9 @@ READERS = {
 }
 
 
-@contextmanager
-def conf(spark: SparkSession, **settings: str) -> Iterator[None]:
-    before = {key: spark.conf.get(key, None) for key in settings}
-    for key, value in settings.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
-
-
 @pytest.fixture(params=READERS)
 def reader(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
-    with conf(spark, **READERS[request.param]):
+    with settings(spark, READERS[request.param]):
         yield request.param
 
 
@@ -168,8 +156,8 @@ def test_masks_over_many_batches(spark: SparkSession, location: str) -> None:
     dead = [i for i in range(20_000) if i % 3 == 0 or 4000 <= i < 13_000]
     mask(spark, location, *dead)
     alive = sorted(set(range(20_000)) - set(dead))
-    for settings in READERS.values():
-        with conf(spark, **settings):
+    for values in READERS.values():
+        with settings(spark, values):
             table = spark.read.format("delta").load(location)
             assert [r.id for r in table.orderBy("id").collect()] == alive
             sums = table.selectExpr("sum(s.a)", "sum(s.b[0])", "sum(m['k'])", "sum(n)", "count(*)").first()
@@ -313,7 +301,7 @@ def test_filters_on_decimals_of_another_scale(spark: SparkSession, location: str
 
 
 def test_timestamps_in_another_time_zone(spark: SparkSession, location: str) -> None:
-    with conf(spark, **{"spark.sql.session.timeZone": "America/St_Johns"}):
+    with settings(spark, {"spark.sql.session.timeZone": "America/St_Johns"}):
         df = spark.sql("""SELECT id, TIMESTAMP'2024-03-10 01:30:00' + make_dt_interval(0, id) AS ts,
             TIMESTAMP_NTZ'2024-03-10 01:30:00' + make_dt_interval(0, id) AS ntz, DATE'2024-03-10' AS day
             FROM range(6)""")

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.plans.exchanges import NO_BROADCAST, SWITCH, settings
+from tests.plans.exchanges import NO_BROADCAST, SWITCH
+from tests.settings import settings
 
 PARTS = 12
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-import uuid
-from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.plans import queries
-from tests.plans.exchanges import NO_BROADCAST, SWITCH, Ran, ran, settings
+from tests.plans.exchanges import NO_BROADCAST, SWITCH, Ran, ran
+from tests.settings import settings
 
 QUERIES = 14
 # What decides how a query is planned and read.
@@ -27,14 +26,6 @@ CHOICES: list[list[dict[str, str]]] = [
     [{}, {}, {"spark.sql.join.preferSortMergeJoin": "false"}],
     [{}, {"spark.sql.execution.useObjectHashAggregateExec": "false"}],
 ]
-
-
-@pytest.fixture
-def fresh(spark: SparkSession) -> Iterator[str]:
-    name = f"lake.f{uuid.uuid4().hex[:10]}"
-    spark.sql(f"CREATE NAMESPACE {name}")
-    yield name
-    spark.sql(f"DROP NAMESPACE {name} CASCADE")
 
 
 def compare(spark: SparkSession, namespace: str, seed: int) -> list[Ran]:
@@ -58,12 +49,12 @@ def compare(spark: SparkSession, namespace: str, seed: int) -> list[Ran]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_some(spark: SparkSession, fresh: str, seed: int) -> None:
-    compare(spark, fresh, seed)
+def test_some(spark: SparkSession, namespace: str, seed: int) -> None:
+    compare(spark, namespace, seed)
 
 
-def test_they_reach_what_they_are_for(spark: SparkSession, fresh: str) -> None:
-    plans = [done.plan for done in compare(spark, fresh, 5)]
+def test_they_reach_what_they_are_for(spark: SparkSession, namespace: str) -> None:
+    plans = [done.plan for done in compare(spark, namespace, 5)]
     assert any("CoalesceKeys" in plan for plan in plans)
     assert any("GroupPartitions" in plan for plan in plans)
     assert any("not read by" in plan for plan in plans)
@@ -71,5 +62,5 @@ def test_they_reach_what_they_are_for(spark: SparkSession, fresh: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 220))
-def test_many(spark: SparkSession, fresh: str, seed: int) -> None:
-    compare(spark, fresh, seed)
+def test_many(spark: SparkSession, namespace: str, seed: int) -> None:
+    compare(spark, namespace, seed)

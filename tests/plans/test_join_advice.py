@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 
 import lakemend
 from lakemend.brain import join_sides
-from tests.plans.exchanges import NO_BROADCAST, SWITCH, Ran, ran, settings
+from tests.plans.exchanges import NO_BROADCAST, SWITCH, Ran, ran
+from tests.settings import settings
 
 NS = "lake.advice"
 TYPES = {

@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakemend
-from tests.plans.exchanges import NO_BROADCAST, SWITCH, both, settings
+from tests.plans.exchanges import NO_BROADCAST, SWITCH, both
+from tests.settings import settings
 
 
 @pytest.fixture(params=["adaptive", pytest.param("static", marks=pytest.mark.slow)], autouse=True)

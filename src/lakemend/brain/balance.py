@@ -10,6 +10,10 @@ from __future__ import annotations
 
 from lakemend.errors import LakemendError
 
+_REPORT = "this is a defect of Lakemend: report it with the statement and its EXPLAIN"
+# Where Spark splits a join with very uneven keys, rows of the source that match one row may come to different tasks.
+_REMEDIES = {"merge": "nothing was changed; see that no two rows of the source match the same row; if none do, "}
+
 
 def require_balance(operation: str, written: int, died: int, inserted: int | None) -> None:
     """An UPDATE writes as many rows as die, a DELETE not more, a MERGE not more than those and the inserted ones."""
@@ -25,7 +29,7 @@ def require_balance(operation: str, written: int, died: int, inserted: int | Non
         raise LakemendError(
             f"the {operation} was not committed, since its numbers contradict each other",
             cause=f"{written} rows were written and {inserted or 0} inserted, while {died} rows of the table would go",
-            remedy="nothing was changed; this is a defect of Lakemend: report it with the statement and its EXPLAIN",
+            remedy=_REMEDIES.get(operation, "nothing was changed; ") + _REPORT,
             written=written,
             died=died,
             inserted=inserted,
