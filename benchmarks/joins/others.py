@@ -16,6 +16,7 @@ SPARKS = Way(
     {
         "spark.sql.requireAllClusterKeysForCoPartition": "true",
         "spark.sql.sources.v2.bucketing.allowKeysSubsetOfPartitionKeys.enabled": "false",
+        "spark.sql.sources.v2.bucketing.partition.filter.enabled": "false",
         "spark.sql.sources.v2.bucketing.shuffle.enabled": "false",
     },
 ).without_broadcasts()

@@ -25,6 +25,35 @@ ALIGNED = {
             JOIN {nation} ON n_nationkey = s_nationkey
         WHERE n_regionkey = 2 AND o_orderdate >= DATE'1994-01-01' AND o_orderdate < DATE'1996-01-01'
         GROUP BY n_name ORDER BY revenue DESC, n_name""",
+    "5 tables (9, profit of a kind of part)": """
+        SELECT n_name, year(o_orderdate) AS year, sum(l_extendedprice * (1 - l_discount) - l_quantity) AS profit
+        FROM {lineitem} JOIN {orders} ON o_month = l_month AND o_orderkey = l_orderkey
+            JOIN {part} ON p_partkey = l_partkey
+            JOIN {supplier} ON s_suppkey = l_suppkey
+            JOIN {nation} ON n_nationkey = s_nationkey
+        WHERE p_type = 'PROMO'
+        GROUP BY n_name, year(o_orderdate) ORDER BY n_name, year DESC""",
+    "3 tables (18, large orders)": """
+        SELECT c_name, o_orderkey, o_totalprice, sum(l_quantity) AS quantity
+        FROM {orders} JOIN {lineitem} ON l_month = o_month AND l_orderkey = o_orderkey
+            JOIN {customer} ON c_custkey = o_custkey
+        WHERE (o_month, o_orderkey) IN (
+            SELECT l_month, l_orderkey FROM {lineitem} GROUP BY l_month, l_orderkey HAVING sum(l_quantity) > 270)
+        GROUP BY c_name, o_orderkey, o_totalprice ORDER BY o_totalprice DESC, o_orderkey LIMIT 100""",
+    "4 tables (21, suppliers who kept orders waiting)": """
+        SELECT s_name, count(*) AS waits
+        FROM {lineitem} l1 JOIN {orders} ON o_month = l_month AND o_orderkey = l_orderkey
+            JOIN {supplier} ON s_suppkey = l_suppkey
+            JOIN {nation} ON n_nationkey = s_nationkey
+        WHERE o_orderstatus = 'F' AND l1.l_receiptdate > l1.l_commitdate AND n_name = 'NATION 3'
+            AND EXISTS (
+                SELECT * FROM {lineitem} l2
+                WHERE l2.l_month = l1.l_month AND l2.l_orderkey = l1.l_orderkey AND l2.l_suppkey <> l1.l_suppkey)
+            AND NOT EXISTS (
+                SELECT * FROM {lineitem} l3
+                WHERE l3.l_month = l1.l_month AND l3.l_orderkey = l1.l_orderkey AND l3.l_suppkey <> l1.l_suppkey
+                    AND l3.l_receiptdate > l3.l_commitdate)
+        GROUP BY s_name ORDER BY waits DESC, s_name LIMIT 100""",
 }
 
 # What these ask for lies across the months.

@@ -26,7 +26,7 @@ class Ran:
 
     @property
     def sorts(self) -> int:
-        return len(re.findall(r"[-:] *(?:\*\(\d+\) )?Sort \[", self.plan))
+        return len(re.findall(r"[-:] *(?:\*\(\d+\) )?Sort(?:EachValue)? \[(?!\])", self.plan))
 
 
 def ran(spark: SparkSession, query: str) -> Ran:

@@ -19,6 +19,7 @@ CHOICES: list[list[dict[str, str]]] = [
     [{}, {}, {"spark.sql.sources.v2.bucketing.shuffle.enabled": "false"}],
     [{}, {}, {"spark.sql.requireAllClusterKeysForCoPartition": "true"}],
     [{}, {}, {"spark.sql.sources.v2.bucketing.allowKeysSubsetOfPartitionKeys.enabled": "false"}],
+    [{}, {}, {"spark.sql.sources.v2.bucketing.partition.filter.enabled": "false"}],
     [{}, {}, {}, {"spark.sql.sources.v2.bucketing.pushPartValues.enabled": "false"}],
     [{}, {}, {}, {"spark.sql.sources.v2.bucketing.partiallyClusteredDistribution.enabled": "true"}],
     [{}, {}, {"spark.sql.codegen.wholeStage": "false"}],

@@ -276,9 +276,8 @@ def test_an_earlier_version(spark: SparkSession) -> None:
 
 
 def test_a_side_that_is_broadcast(spark: SparkSession) -> None:
-    a = lakemend.table(spark, f"{NS}.a")
-    largest = max(a.detail()["bytes"], lakemend.table(spark, f"{NS}.loose").detail()["bytes"])
-    least = min(a.detail()["bytes"], lakemend.table(spark, f"{NS}.loose").detail()["bytes"])
+    a, loose = (lakemend.table(spark, f"{NS}.{name}") for name in ("a", "loose"))
+    least, largest = sorted(table.detail()["bytes"] for table in (a, loose))
     for threshold, expected in ((largest, True), (least, True), (least - 1, False)):
         with settings(spark, {"spark.sql.autoBroadcastJoinThreshold": f"{threshold}b"}):
             advice = a.join_advice(f"{NS}.loose", on="p")

@@ -66,8 +66,8 @@ def _shown(side: Side, keys: int) -> JoinSide:
 
 def _broadcast(left: Side, right: Side, settings: JoinSettings) -> str | None:
     """The side that Spark expects to be small enough for every executor; of two the smaller one."""
-    smaller = right if right.bytes <= left.bytes else left
-    return smaller.place if int(smaller.bytes * settings.growth) <= settings.broadcast else None
+    smaller = right if right.estimate <= left.estimate else left
+    return smaller.place if smaller.estimate <= settings.broadcast else None
 
 
 def _shuffled(left: Side, right: Side, settings: JoinSettings) -> tuple[str, ...]:

@@ -15,7 +15,9 @@ from lakemend.advice import Obstacle
 from lakemend.brain import grouping
 from lakemend.brain.grouping import Sizes
 from lakemend.brain.join_columns import Column
+from lakemend.brain.plan import live_rows
 from lakemend.brain.pruning import kept_rows
+from lakemend.brain.row_sizes import row_bytes
 from lakemend.formats.format import Snapshot
 
 _BUCKETING = "spark.sql.sources.v2.bucketing"
@@ -41,7 +43,7 @@ class JoinSettings:
     all_keys: bool = False
     all_keys_anywhere: bool = False
     broadcast: int = 10 << 20  # bytes up to which Spark broadcasts a side; negative: never
-    growth: float = 1.0  # bytes that Spark reckons with for one in a file
+    growth: float = 1.0  # bytes that Spark reckons with for one in a file, where it cannot tell from the rows
     ansi: bool = True
     preserve: str | None = None  # the two session-wide switches, where they are set
     databricks: str | None = None
@@ -61,6 +63,7 @@ class Side:
     keys: tuple[str | None, ...]
     sizes: Sizes
     bytes: int
+    estimate: int  # bytes of its rows, as Spark reckons
     mode: str
     mode_setting: str
 
@@ -168,6 +171,7 @@ def side_of(
     matchable = [{"op": "IS_NOT_NULL", "args": [{"col": list(column.path)}]} for column in joined]
     files = snapshot.files.take(kept_rows(snapshot, matchable))
     columns = grouping.columns_to_group_by(metadata)
+    size = int(pc.sum(files["size"]).as_py() or 0)
     mode, mode_setting = grouping.mode(
         settings.option, settings.preserve, settings.databricks, metadata.properties.get(grouping.PROPERTY)
     )
@@ -182,7 +186,8 @@ def side_of(
             None if is_cast or column.is_padded else column.name for column, is_cast in zip(joined, cast, strict=True)
         ),
         sizes=grouping.sizes_by(files, [name for _, name in columns]),
-        bytes=int(pc.sum(files["size"]).as_py() or 0),
+        bytes=size,
+        estimate=max(int(size * settings.growth), (live_rows(files) or 0) * row_bytes(metadata.schema)),
         mode=mode,
         mode_setting=mode_setting,
     )

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.lakemend.{BeforeImage, ChecksLast, GroupedTasks, JoinPruning, MergePlan, ReplaceRows, SparkBridge, UnsteadySource}
+import org.apache.spark.sql.lakemend.{BeforeImage, ChecksLast, GroupedTasks, JoinPruning, MergePlan, PartitionsFirst, ReplaceRows, SparkBridge, UnsteadySource}
 
 /** Found by every new session through META-INF/services. */
 class Extensions extends SparkSessionExtensionsProvider {
@@ -18,8 +18,8 @@ class Extensions extends SparkSessionExtensionsProvider {
     extensions.injectResolutionRule(UnsteadySource(_))
     extensions.injectOptimizerRule { session =>
       // Scans exist only after the last place that extensions offer for rules of the optimizer.
-      val late = JoinPruning(session)
-      if (!session.experimental.extraOptimizations.contains(late)) session.experimental.extraOptimizations :+= late
+      val late = Seq(JoinPruning(session), PartitionsFirst)
+      session.experimental.extraOptimizations ++= late.diff(session.experimental.extraOptimizations)
       MergePlan(session)
     }
     extensions.injectOptimizerRule(BeforeImage(_))

@@ -1,6 +1,6 @@
 """What a Lakemend session sets in Spark, as plain dictionaries; `start` applies them.
 
-The user's own settings win over every default here. Three defaults deserve a word:
+The user's own settings win over every default here. Four defaults deserve a word:
 
 - `spark.sql.sources.v2.bucketing.shuffle.enabled`: when one side of a join is already partitioned by the join's keys
   on disk, only the other side is shuffled.
@@ -8,6 +8,8 @@ The user's own settings win over every default here. Three defaults deserve a wo
   shuffle. Spark's own default asks for a partitioning by every key.
 - `spark.sql.sources.v2.bucketing.allowKeysSubsetOfPartitionKeys.enabled`: a table partitioned by `(day, country)` joins
   on `day` without a shuffle.
+- `spark.sql.sources.v2.bucketing.partition.filter.enabled`: of two tables partitioned alike, values that the other one
+  does not have are not read where the join drops their rows.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ _DEFAULTS = {
     "spark.sql.sources.v2.bucketing.shuffle.enabled": "true",
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
     "spark.sql.sources.v2.bucketing.allowKeysSubsetOfPartitionKeys.enabled": "true",
+    "spark.sql.sources.v2.bucketing.partition.filter.enabled": "true",
 }
 
 # PySpark's launcher turns the progress bar on by itself, so that what is inherited says nothing of the user's wish.

@@ -69,7 +69,7 @@ object CoalesceKeys extends Rule[SparkPlan] {
     case _ => None
   }
 
-  private def isGrouped(plan: SparkPlan): Boolean = plan.outputPartitioning match {
+  def isGrouped(plan: SparkPlan): Boolean = plan.outputPartitioning match {
     case keyed: KeyedPartitioning => keyed.isGrouped && isSortedByKeysFirst(plan.outputOrdering, keyed) &&
       scanBelow(plan).isDefined
     case _ => false

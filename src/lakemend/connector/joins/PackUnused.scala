@@ -48,7 +48,7 @@ object PackUnused extends Rule[SparkPlan] {
 
 /** What scans that report their grouping are made into: packed where nothing uses it, else few tasks for small values. */
 object GroupedTasks extends Rule[SparkPlan] {
-  override def apply(plan: SparkPlan): SparkPlan = CoalesceKeys(PackUnused(plan))
+  override def apply(plan: SparkPlan): SparkPlan = SortEachValue(CoalesceKeys(PackUnused(plan)))
 
   /** For plans that are not adaptive; in the stages of those that are there is nothing left to do. */
   object Last extends ColumnarRule {

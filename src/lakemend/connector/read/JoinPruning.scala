@@ -1,5 +1,7 @@
 package org.apache.spark.sql.lakemend
 
+import scala.collection.mutable
+
 import lakemend.read.{KeyFilter, LakeScan}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
@@ -21,23 +23,31 @@ case class JoinPruning(spark: SparkSession) extends Rule[LogicalPlan] with Predi
   // Spark plans such filters where its own pruning is on, and nowhere else.
   override def apply(plan: LogicalPlan): LogicalPlan = if (conf.dynamicPartitionPruningEnabled) pruned(plan) else plan
 
-  private def pruned(plan: LogicalPlan): LogicalPlan = plan.transformUp {
-    case join @ ExtractEquiJoinKeys(kind, leftKeys, rightKeys, _, _, left, right, hint) =>
+  private def pruned(plan: LogicalPlan): LogicalPlan = {
+    val asked = new Asked(plan)
+    plan.transformUp { case join: Join => pruned(join, asked) }
+  }
+
+  private def pruned(join: Join, asked: Asked): LogicalPlan = join match {
+    case ExtractEquiJoinKeys(kind, leftKeys, rightKeys, _, _, left, right, hint) =>
       val rightGoes = hintToBroadcastRight(hint) || canBroadcastBySize(right, conf) && !hintToBroadcastLeft(hint)
       val leftGoes = hintToBroadcastLeft(hint) || canBroadcastBySize(left, conf) && !hintToBroadcastRight(hint)
       val rightIsSmaller = hintToBroadcastRight(hint) || !leftGoes || right.stats.sizeInBytes <= left.stats.sizeInBytes
-      if (rightGoes && rightIsSmaller) join.withNewChildren(Seq(pruned(left, leftKeys, right, rightKeys, kind), right))
-      else if (leftGoes && kind == Inner) join.withNewChildren(Seq(left, pruned(right, rightKeys, left, leftKeys, kind)))
+      if (rightGoes && rightIsSmaller) join.withNewChildren(Seq(pruned(left, leftKeys, right, rightKeys, kind, asked), right))
+      else if (leftGoes && kind == Inner) join.withNewChildren(Seq(left, pruned(right, rightKeys, left, leftKeys, kind, asked)))
       else join
+    case _ => join
   }
 
   /** The plan with a filter over each scan that a key comes from unchanged. */
   private def pruned(
-      plan: LogicalPlan, keys: Seq[Expression], other: LogicalPlan, otherKeys: Seq[Expression], kind: JoinType): LogicalPlan =
+      plan: LogicalPlan, keys: Seq[Expression], other: LogicalPlan, otherKeys: Seq[Expression], kind: JoinType,
+      asked: Asked): LogicalPlan =
     keys.indices.foldLeft(plan) { (tree, i) =>
       findExpressionAndTrackLineageDown(keys(i), plan) match {
         case Some((column: AttributeReference, found: DataSourceV2ScanRelation))
-            if isPrunable(found, column, kind) && !isPruned(plan, column) =>
+            if isPrunable(found, column, kind) && !isPruned(plan, column) && !asked.contains(found) =>
+          asked.add(other)
           val keysOfOther = DynamicPruningSubquery(column, other, otherKeys, Seq(i), onlyInBroadcast = true)(None)
           tree.transformUp {
             case scan: DataSourceV2ScanRelation if scan eq found => Filter(keysOfOther, scan)
@@ -64,4 +74,23 @@ case class JoinPruning(spark: SparkSession) extends Rule[LogicalPlan] with Predi
       })
       case _ => false
     }
+
+  /**
+   * Scans below the broadcasts that filters, Spark's among them, ask for keys. A broadcast is found by its plan: with
+   * another filter in it, it would no longer be the one that is asked, and both filters be dropped.
+   */
+  private class Asked(plan: LogicalPlan) {
+    private val scans = mutable.Set.empty[DataSourceV2ScanRelation]
+    plan.foreach(_.expressions.foreach(_.foreach {
+      case known: DynamicPruningSubquery => add(known.buildQuery)
+      case _ =>
+    }))
+
+    def add(build: LogicalPlan): Unit = build.foreach {
+      case scan: DataSourceV2ScanRelation => scans += scan
+      case _ =>
+    }
+
+    def contains(scan: DataSourceV2ScanRelation): Boolean = scans.contains(scan)
+  }
 }

@@ -81,7 +81,10 @@ class LakeScan(
   override def estimateStatistics: Statistics = {
     val now = plan
     val share = columns.defaultSize.toDouble / math.max(meta.schema.defaultSize, columns.defaultSize)
-    val bytes = (SQLConf.get.fileCompressionFactor * now.bytes * share).toLong
+    val stored = (SQLConf.get.fileCompressionFactor * now.bytes * share).toLong
+    // What a broadcast would hold, as Spark reckons rows, and not how well they were compressed: a few megabytes of
+    // Parquet can be millions of rows.
+    val bytes = math.max(stored, now.liveRows.fold(0L)(_ * (8 + columns.defaultSize)))
     new Statistics {
       override def sizeInBytes: OptionalLong = OptionalLong.of(bytes)
       override def numRows: OptionalLong = now.liveRows.fold(OptionalLong.empty)(OptionalLong.of)
