@@ -49,7 +49,8 @@ def compare(spark: SparkSession, namespace: str, seed: int) -> list[Ran]:
     return done
 
 
-@pytest.mark.parametrize("seed", range(5))
+# 149: a filter by a broadcast of grouped rows, which are planned twice.
+@pytest.mark.parametrize("seed", [*range(5), 149])
 def test_some(spark: SparkSession, namespace: str, seed: int) -> None:
     compare(spark, namespace, seed)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from pyspark.sql import SparkSession
 
-from tests.plans.exchanges import ran
+from tests.plans.exchanges import both, ran
 from tests.settings import settings
 
 
@@ -28,3 +29,17 @@ def test_a_broadcast_that_prunes_files_is_not_changed_by_another(spark: SparkSes
     with settings(spark, {"spark.sql.optimizer.dynamicPartitionPruning.enabled": "false"}):
         done = ran(spark, query)
     assert "8 of 8 files" in done.plan and answers == [done.rows] * 2 and len(done.rows) == 10
+
+
+@pytest.mark.parametrize("vectorized", ["true", "false"])
+def test_a_broadcast_of_grouped_rows_prunes_too(spark: SparkSession, namespace: str, vectorized: str) -> None:
+    """What it reads is planned twice, once for the join and once for the filter."""
+    rows = "SELECT id, CAST(id % 20 AS INT) AS p, id % 7 AS q FROM range(200)"
+    spark.sql(rows).repartition(2, "p").writeTo(f"{namespace}.t").partitionedBy("p").create()
+    spark.sql(rows).repartition(2, "p").where("p < 12").writeTo(f"{namespace}.u").partitionedBy("p").create()
+    query = f"""SELECT * FROM {namespace}.t LEFT SEMI JOIN
+        (SELECT p, id, max(q) AS q FROM {namespace}.u GROUP BY p, id) c ON t.p = c.p AND t.q = c.q"""
+    with settings(spark, {"spark.sql.parquet.enableVectorizedReader": vectorized}):
+        done = both(spark, query)
+    assert "12 of 20 files" in done.plan, done.plan
+    assert len(done.rows) == 120

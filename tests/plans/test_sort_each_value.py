@@ -53,6 +53,15 @@ def test_partition_columns_come_first(spark: SparkSession, namespace: str, kind:
     assert done.plan.count("SortEachValue [id#") == 2, done.plan
 
 
+def test_columns_by_other_names(spark: SparkSession, namespace: str) -> None:
+    t = tables(spark, namespace)
+    side = "(SELECT id AS number, p AS part, p + 1 AS next FROM {}.{} WHERE id > 2)"
+    on = "ON x.number = y.number AND x.part = y.part"
+    done = both(spark, f"SELECT * FROM {side.format(t, 'a')} x LEFT JOIN {side.format(t, 'b')} y {on}")
+    assert done.exchanges == 0, done.plan
+    assert done.plan.count("SortEachValue [number#") == 2, done.plan
+
+
 def test_an_order_of_partition_columns_needs_no_sort(spark: SparkSession, namespace: str) -> None:
     t = tables(spark, namespace)
     done = both(spark, f"SELECT a.v, b.v FROM {t}.a JOIN {t}.b ON a.p = b.p WHERE a.id < 3 AND b.id > 40")

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.lakemend.{BeforeImage, ChecksLast, GroupedTasks, JoinPruning, MergePlan, PartitionsFirst, ReplaceRows, SparkBridge, UnsteadySource}
+import org.apache.spark.sql.lakemend.{BeforeImage, ChecksLast, GroupedTasks, JoinPruning, MergePlan, PackUnused, PartitionsFirst, ReplaceRows, SparkBridge, UnsteadySource}
 
 /** Found by every new session through META-INF/services. */
 class Extensions extends SparkSessionExtensionsProvider {
@@ -26,8 +26,8 @@ class Extensions extends SparkSessionExtensionsProvider {
     extensions.injectCheckRule(OwnReads(_))
     extensions.injectPostHocResolutionRule(ReplaceRows(_))
     extensions.injectPostHocResolutionRule(_ => ChecksLast)
-    extensions.injectQueryStagePrepRule(_ => GroupedTasks)
-    extensions.injectColumnar(_ => GroupedTasks.Last)
+    extensions.injectQueryStagePrepRule(_ => PackUnused)
+    extensions.injectColumnar(_ => GroupedTasks)
   }
 }
 

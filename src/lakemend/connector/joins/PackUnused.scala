@@ -46,12 +46,13 @@ object PackUnused extends Rule[SparkPlan] {
   }
 }
 
-/** What scans that report their grouping are made into: packed where nothing uses it, else few tasks for small values. */
-object GroupedTasks extends Rule[SparkPlan] {
-  override def apply(plan: SparkPlan): SparkPlan = SortEachValue(CoalesceKeys(PackUnused(plan)))
-
-  /** For plans that are not adaptive; in the stages of those that are there is nothing left to do. */
-  object Last extends ColumnarRule {
-    override def preColumnarTransitions: Rule[SparkPlan] = GroupedTasks
-  }
+/**
+ * What scans that report their grouping are made into: packed where nothing uses it, else few tasks for small values.
+ *
+ * It runs over stages as they are about to be run, and over plans that are not adaptive, whose last rule it is. No earlier:
+ * Spark prepares what a runtime filter reads a second time, and would place exchanges over rows whose grouping it no longer
+ * knows.
+ */
+object GroupedTasks extends ColumnarRule {
+  override def preColumnarTransitions: Rule[SparkPlan] = stage => SortEachValue(CoalesceKeys(PackUnused(stage)))
 }

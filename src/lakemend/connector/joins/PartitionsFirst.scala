@@ -1,7 +1,9 @@
 package org.apache.spark.sql.lakemend
 
+import scala.collection.mutable
+
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
 
@@ -20,15 +22,26 @@ object PartitionsFirst extends Rule[LogicalPlan] with PredicateHelper {
       if (sorted == named) join else join.copy(condition = sorted.reduceOption(And))
   }
 
-  private def place(condition: Expression, places: AttributeMap[Int]): Int = condition match {
-    case EqualTo(a: Attribute, b: Attribute) => math.min(places.getOrElse(a, Int.MaxValue), places.getOrElse(b, Int.MaxValue))
+  private def place(condition: Expression, places: Map[ExprId, Int]): Int = condition match {
+    case EqualTo(a: Attribute, b: Attribute) =>
+      math.min(places.getOrElse(a.exprId, Int.MaxValue), places.getOrElse(b.exprId, Int.MaxValue))
     case _ => Int.MaxValue
   }
 
-  /** Where in its scan's grouping a column is. */
-  private def grouped(join: Join): AttributeMap[Int] = AttributeMap(join.collectLeaves().collect {
-    case scan: DataSourceV2ScanRelation => scan.keyGroupedPartitioning.toSeq.flatten.zipWithIndex.collect {
-      case (column: Attribute, i) => column -> i
+  /** Where in its scan's grouping a column is, whatever it is called. */
+  private def grouped(join: Join): Map[ExprId, Int] = {
+    val places = mutable.Map.empty[ExprId, Int]
+    join.foreachUp {
+      case scan: DataSourceV2ScanRelation => scan.keyGroupedPartitioning.toSeq.flatten.zipWithIndex.foreach {
+        case (column: Attribute, i) => places(column.exprId) = i
+        case _ =>
+      }
+      case Project(columns, _) => columns.foreach {
+        case named @ Alias(column: Attribute, _) => places.get(column.exprId).foreach(places(named.exprId) = _)
+        case _ =>
+      }
+      case _ =>
     }
-  }.flatten)
+    places.toMap
+  }
 }

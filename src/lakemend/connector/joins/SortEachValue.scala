@@ -31,10 +31,16 @@ object SortEachValue extends Rule[SparkPlan] {
 
   /** What the partition values that the plan reads are made of. */
   private def keys(plan: SparkPlan): Seq[Expression] = plan match {
-    case _: ProjectExec | _: FilterExec | _: CoalesceKeysExec => keys(plan.children.head)
+    case _: FilterExec | _: CoalesceKeysExec => keys(plan.children.head)
+    case project: ProjectExec => keys(project.child).map(called(_, project.projectList)).takeWhile(_.isDefined).flatten
     case _: BatchScanExec | _: GroupPartitionsExec if CoalesceKeys.isGrouped(plan) =>
       plan.outputPartitioning.asInstanceOf[KeyedPartitioning].expressions
     case _ => Nil
+  }
+
+  private def called(key: Expression, columns: Seq[NamedExpression]): Option[Attribute] = columns.collectFirst {
+    case column: Attribute if column.semanticEquals(key) => column
+    case named @ Alias(column, _) if column.semanticEquals(key) => named.toAttribute
   }
 }
 
