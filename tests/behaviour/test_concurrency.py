@@ -23,7 +23,7 @@ import lakemend
 from lakemend.brain.commit import commit
 from lakemend.formats.delta.alter import altered_metadata
 from lakemend.formats.format import Change
-from lakemend.session import brain
+from tests.slip_in import slip_in
 from tests.unit.brain_commit import test_conflict_matrix as matrix
 from tests.unit.brain_commit.writers import A, B, Lake, Rows, Statement, compact, content, make_table
 
@@ -90,19 +90,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def lake(template: Path, tmp_path: Path) -> Lake:
     shutil.copytree(template, tmp_path / "t")
     return Lake(tmp_path / "t")
-
-
-def slip_in(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
-    """Has `action` happen, in a thread of its own, in the moment before the brain handles the next commit."""
-    original, pending = brain().call, [action]
-
-    def call(op: str, payload: str) -> str:
-        if op in ("commit", "alter") and pending:
-            with ThreadPoolExecutor(1) as pool:
-                pool.submit(pending.pop()).result()
-        return original(op, payload)
-
-    monkeypatch.setattr(brain(), "call", call)
 
 
 def set_properties(lake: Lake, properties: dict[str, str]) -> None:

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,9 @@ import lakemend
 from lakemend import Table
 from lakemend.errors import CommitConflictError, InvalidInputError
 from lakemend.formats.delta.deletion_vector import relative_path
-from lakemend.session import brain
 from tests.interop.readers import READERS
 from tests.settings import settings
+from tests.slip_in import slip_in
 
 LIMIT = "spark.lakemend.masks.message-bytes"
 ROWS = 20_000
@@ -109,19 +108,6 @@ def check_readers(location: str, expected: Rows) -> None:
     wanted = sorted(repr(sorted(zip(("id", "p", "s", "v"), row, strict=True))) for row in expected)
     for name in ("deltalake", "polars", "duckdb"):
         assert READERS[name](location) == wanted, name
-
-
-def slip_in(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
-    """Has `action` happen in the moment before the next commit."""
-    original, pending = brain().call, [action]
-
-    def call(op: str, payload: str) -> str:
-        if op == "commit" and pending:
-            with ThreadPoolExecutor(1) as pool:
-                pool.submit(pending.pop()).result()
-        return original(op, payload)
-
-    monkeypatch.setattr(brain(), "call", call)
 
 
 # ---- masks in files

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakemend
-from lakemend.session import brain
+from tests.slip_in import slip_in
 
 
 def read_predicate(location: str, version: int) -> dict | None:
@@ -46,19 +46,6 @@ def test_everything_read_of_the_target_is_in_the_commit(spark: SparkSession, loc
     assert read_predicate(location, 7)["op"] == "OR"
 
 
-def slip_in(monkeypatch: pytest.MonkeyPatch, operation: str, action) -> None:
-    """Has `action` happen in the moment before the brain handles the next `operation`."""
-    original, done = brain().call, []
-
-    def call(op: str, payload: str) -> str:
-        if op == operation and not done:
-            done.append(op)
-            action()
-        return original(op, payload)
-
-    monkeypatch.setattr(brain(), "call", call)
-
-
 def test_an_insert_from_itself_conflicts_with_rows_added_where_it_read(
     spark: SparkSession, location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,10 +55,10 @@ def test_an_insert_from_itself_conflicts_with_rows_added_where_it_read(
     def append(p: int) -> None:
         deltalake.write_deltalake(location, pa.table({"id": [100], "p": [p]}), mode="append")
 
-    slip_in(monkeypatch, "commit", lambda: append(3))
+    slip_in(monkeypatch, lambda: append(3))
     spark.sql(f"INSERT INTO {t} SELECT id, 9 FROM {t} WHERE p = 1")
     monkeypatch.undo()
-    slip_in(monkeypatch, "commit", lambda: append(1))
+    slip_in(monkeypatch, lambda: append(1))
     with pytest.raises(lakemend.CommitConflictError):
         spark.sql(f"INSERT INTO {t} SELECT id, 9 FROM {t} WHERE p = 1")
 
@@ -81,7 +68,7 @@ def test_a_constraint_conflicts_with_rows_it_has_not_seen(
 ) -> None:
     t = f"lake.delta.`{location}`"
     spark.range(3).write.format("delta").save(location)
-    slip_in(monkeypatch, "alter", lambda: deltalake.write_deltalake(location, pa.table({"id": [-5]}), mode="append"))
+    slip_in(monkeypatch, lambda: deltalake.write_deltalake(location, pa.table({"id": [-5]}), mode="append"))
     with pytest.raises(lakemend.CommitConflictError):
         spark.sql(f"ALTER TABLE {t} ADD CONSTRAINT positive CHECK (id >= 0)")
     assert lakemend.table(spark, location).version == 1

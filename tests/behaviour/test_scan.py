@@ -12,7 +12,6 @@ import struct
 import time
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -27,28 +26,16 @@ from pyspark.sql import DataFrame, SparkSession
 from lakemend import errors
 from lakemend.schema import field
 from lakemend.schema import struct as schema_of
+from tests.settings import settings
 
 MAGIC = struct.pack("<i", 1681511377)
 BATCHES = {"batches": "true", "rows": "false"}
 
 
-@contextmanager
-def settings(spark: SparkSession, **conf: Any) -> Iterator[None]:
-    keys = {name.replace("__", "."): str(value) for name, value in conf.items()}
-    before = {key: spark.conf.get(key, None) for key in keys}
-    for key, value in keys.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, old in before.items():
-            spark.conf.unset(key) if old is None else spark.conf.set(key, old)
-
-
 @pytest.fixture(params=BATCHES)
 def reader(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     """The test runs with Spark's vectorized reader and with its row reader."""
-    with settings(spark, spark__sql__parquet__enableVectorizedReader=BATCHES[request.param]):
+    with settings(spark, {"spark.sql.parquet.enableVectorizedReader": str(BATCHES[request.param])}):
         yield request.param
 
 
@@ -209,7 +196,7 @@ class TestRows:
         assert got == [(i, None if i % 5 == 0 else f"v{i % 7}", f"b{i}", i + 1, i) for i in live_ids()]
 
     def test_a_file_split_over_tasks_keeps_its_positions(self, spark: SparkSession, days: Log, reader: str) -> None:
-        with settings(spark, spark__sql__files__maxPartitionBytes=4000, spark__sql__files__openCostInBytes=0):
+        with settings(spark, {"spark.sql.files.maxPartitionBytes": "4000", "spark.sql.files.openCostInBytes": "0"}):
             frame = spark.sql(f"SELECT id, _pos FROM {days.name}")
             assert frame.rdd.getNumPartitions() > 8
             assert sorted(map(tuple, frame.collect())) == [(i, i % 1000) for i in live_ids()]
@@ -230,7 +217,7 @@ class TestRows:
         assert name.endswith("/day%200%20%25é.parquet")
 
     def test_only_partition_columns(self, spark: SparkSession, days: Log, reader: str) -> None:
-        with settings(spark, spark__sql__optimizer__excludedRules=""):
+        with settings(spark, {"spark.sql.optimizer.excludedRules": ""}):
             got = spark.sql(f"SELECT day + 0 AS d FROM {days.name}").groupBy("d").count().orderBy("d").collect()
         assert [tuple(row) for row in got] == [(None, 1000), (0, 1000), (1, 500), (2, 996)]
 
@@ -269,7 +256,7 @@ class TestRows:
             "IF(id % 3 = 0, NULL, STRUCT(id AS k)) ns",
             "CAST(NULL AS INT) n",
         )
-        with settings(spark, **{key.replace(".", "__"): value}):
+        with settings(spark, {key: value}):
             frame.write.parquet(str(tmp_path / "t"))
             log = Log(tmp_path / "t", json.loads(frame.schema.json()))
             dead = range(1, 500, 3)
@@ -319,7 +306,7 @@ class TestPruning:
     ) -> None:
         spark.range(4).selectExpr("CAST(id AS INT) d", "id % 3 g").write.parquet(str(tmp_path / "dim"))
         spark.read.parquet(str(tmp_path / "dim")).createOrReplaceTempView("dim")
-        with settings(spark, spark__sql__adaptive__enabled=adaptive):
+        with settings(spark, {"spark.sql.adaptive.enabled": str(adaptive)}):
             frame = spark.sql(
                 f"SELECT /*+ BROADCAST(dim) */ t.id FROM {days.name} t JOIN dim ON t.day = dim.d WHERE g = 2"
             )
@@ -329,9 +316,9 @@ class TestPruning:
 
     def test_equal_scans_are_read_once(self, spark: SparkSession, days: Log) -> None:
         side = f"(SELECT day, count(s) c FROM {days.name} WHERE id >= 1500 GROUP BY day)"
-        pruning = "spark__sql__optimizer__dynamicPartitionPruning__enabled"
-        grouping = "spark__lakemend__planning__preserveDataGrouping"
-        with settings(spark, spark__sql__adaptive__enabled="false", **{pruning: "false", grouping: "false"}):
+        pruning = "spark.sql.optimizer.dynamicPartitionPruning.enabled"
+        grouping = "spark.lakemend.planning.preserveDataGrouping"
+        with settings(spark, {"spark.sql.adaptive.enabled": "false", pruning: "false", grouping: "false"}):
             plan = plan_of(spark.sql(f"SELECT * FROM {side} a JOIN {side} b USING (day)"))
             other = plan_of(spark.sql(f"SELECT * FROM {side} a JOIN {side.replace('1500', '1600')} b USING (day)"))
         assert "ReusedExchange" in plan
@@ -344,12 +331,14 @@ class TestPruning:
         log.commit()
         files = [str(path) for path in log.root.glob("*.parquet")]
         for size in ("128m", "2k"):
-            with settings(spark, spark__sql__files__maxPartitionBytes=size, spark__sql__files__openCostInBytes=100):
+            with settings(
+                spark, {"spark.sql.files.maxPartitionBytes": str(size), "spark.sql.files.openCostInBytes": "100"}
+            ):
                 ours = spark.table(log.name).rdd.getNumPartitions()
                 assert ours == spark.read.parquet(*files).rdd.getNumPartitions()
 
     def test_statistics_reach_the_optimizer(self, spark: SparkSession, days: Log) -> None:
-        with settings(spark, spark__sql__cbo__enabled="true"):  # Spark drops row counts otherwise
+        with settings(spark, {"spark.sql.cbo.enabled": "true"}):  # Spark drops row counts otherwise
             frame = spark.sql(f"SELECT id FROM {days.name} WHERE day = 1")
             stats = frame._jdf.queryExecution().optimizedPlan().collectLeaves().head().stats()
         assert str(stats.rowCount().get()) == "500"
@@ -623,7 +612,7 @@ class TestWholeFiles:
         predicates = gateway.new_array(filters.Predicate, 1)
         predicates[0] = filters.Predicate("=", sides)
         tasks, rows = {}, {}
-        with settings(spark, spark__sql__files__maxPartitionBytes=1000, spark__sql__files__openCostInBytes=0):
+        with settings(spark, {"spark.sql.files.maxPartitionBytes": "1000", "spark.sql.files.openCostInBytes": "0"}):
             for whole in (True, False):
                 reads = jvm.lakemend.catalog.Reads()
                 builder = jvm.lakemend.read.LakeScanBuilder(meta, options, whole, reads, jvm.scala.Option.empty())

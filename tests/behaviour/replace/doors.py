@@ -6,11 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakemend import Table
-from lakemend.errors import (
-    InvalidPredicateError,
-    TypeMismatchError,
-    UnsupportedOperatorError,
-)
+from lakemend.errors import InvalidPredicateError, TypeMismatchError, UnsupportedOperatorError
 from tests.behaviour.replace.rows import Door
 
 

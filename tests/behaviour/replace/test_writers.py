@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from lakemend.errors import (
-    CommitConflictError,
-)
-from lakemend.session import brain
+from lakemend.errors import CommitConflictError
 from tests.behaviour.replace.rows import Make, Row, content, frame, on_disk
-
-
-@pytest.fixture
-def overtake(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
-    """Has another statement land in the moment before the next commit is handled."""
-
-    def slip_in(other: Callable[[], object]) -> None:
-        original, pending = brain().call, [other]
-
-        def call(op: str, payload: str) -> str:
-            if op == "commit" and pending:
-                with ThreadPoolExecutor(1) as pool:
-                    pool.submit(pending.pop()).result()
-            return original(op, payload)
-
-        monkeypatch.setattr(brain(), "call", call)
-
-    return slip_in
-
+from tests.slip_in import slip_in
 
 PART_9, PART_1, PART_2 = (1, 9, "x", 1), (1, 1, "x", 1), (2, 2, "x", 1)
 ID_1009, ID_1012 = (1009, 5, "x", 1), (1012, 5, "y", 1)
@@ -56,13 +33,13 @@ ID_1009, ID_1012 = (1009, 5, "x", 1), (1012, 5, "y", 1)
 def test_overlapping_predicates_conflict(
     spark: SparkSession,
     make: Make,
-    overtake: Callable[[Callable[[], object]], None],
+    monkeypatch: pytest.MonkeyPatch,
     ours: tuple[str, Row],
     theirs: tuple[str, Row],
     conflict: bool,
 ) -> None:
     table = make()
-    overtake(lambda: table.replace_where(frame(spark, [theirs[1]]), theirs[0]))
+    slip_in(monkeypatch, lambda: table.replace_where(frame(spark, [theirs[1]]), theirs[0]))
     if conflict:
         with pytest.raises(CommitConflictError) as caught:
             table.replace_where(frame(spark, [ours[1]]), ours[0], retries=0)
@@ -74,12 +51,10 @@ def test_overlapping_predicates_conflict(
 
 
 @pytest.mark.parametrize("partitioned", [True], indirect=True)
-def test_a_statement_that_lost_is_run_again(
-    spark: SparkSession, make: Make, overtake: Callable[[Callable[[], object]], None]
-) -> None:
+def test_a_statement_that_lost_is_run_again(spark: SparkSession, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make()
     rows = [(5, 1, "theirs", 1), (500, 1, "theirs", 1)]
-    overtake(lambda: table.replace_where(frame(spark, rows), "p = 1"))
+    slip_in(monkeypatch, lambda: table.replace_where(frame(spark, rows), "p = 1"))
     report = table.replace_where(frame(spark, [(1, 1, "ours", 1)]), "p = 1 AND id < 100")
     assert (report.attempts, report.deleted, report.inserted) == (2, 1, 1)
     assert [r for r in content(table) if r[1] == 1] == [(1, 1, "ours", 1), (500, 1, "theirs", 1)]

@@ -1,0 +1,23 @@
+"""Another writer, in the moment between a statement's work and its commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from lakemend.session import brain
+
+
+def slip_in(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
+    """Has `action` happen, in a thread of its own, in the moment before the brain handles the next commit."""
+    original, pending = brain().call, [action]
+
+    def call(op: str, payload: str) -> str:
+        if op in ("commit", "alter") and pending:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(pending.pop()).result()
+        return original(op, payload)
+
+    monkeypatch.setattr(brain(), "call", call)
