@@ -269,7 +269,7 @@ def test_stop_and_start_again(tmp_path: Path) -> None:
         late = raises(errors.SessionError, lambda: lakemend.session(s3=True))
         assert "hadoop-aws:3.5.0" in str(late)
 
-        spark._jvm.lakemend.Bridge.unregister()
+        spark._jvm.lakemend.Bridge.disconnect()
         alone = raises(errors.SessionError, lambda: spark.sql("SELECT * FROM lake.db.t").collect())
         assert "lakemend.attach(spark)" in str(alone)
         lakemend.attach(spark)

@@ -8,9 +8,6 @@ Calls come from many threads at once; a Brain keeps no state per thread.
 from __future__ import annotations
 
 import logging
-import os
-import pathlib
-import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -37,7 +34,6 @@ from lakemend.report import Report
 
 log = logging.getLogger(__name__)
 
-_INLINE = 64 * 1024  # a larger answer travels as a file
 _REMEMBERED = 1000  # reports nobody has fetched, tables staged
 
 
@@ -68,8 +64,7 @@ class Brain:
     def call(self, op: str, payload: str) -> str:
         """One request of the connector. Never raises."""
         try:
-            answer = orjson.dumps(self.ask(op, _received(payload)), option=orjson.OPT_NON_STR_KEYS)
-            return answer.decode() if len(answer) <= _INLINE else _as_file(answer)
+            return orjson.dumps(self.ask(op, orjson.loads(payload)), option=orjson.OPT_NON_STR_KEYS).decode()
         except LakemendError as error:
             log.info("%s failed: %s", op, error)
             return _error(error)
@@ -262,22 +257,3 @@ def _key(request: Mapping[str, Any]) -> bytes:
 
 def _error(error: LakemendError) -> str:
     return orjson.dumps({"error": error.to_payload()}, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
-
-
-def _received(payload: str) -> Any:
-    """The request itself, also where it came as the name of a file."""
-    request = orjson.loads(payload)
-    if isinstance(request, dict) and set(request) == {"file"}:
-        path = pathlib.Path(request["file"])
-        try:
-            return orjson.loads(path.read_bytes())
-        finally:
-            path.unlink(missing_ok=True)
-    return request
-
-
-def _as_file(answer: bytes) -> str:
-    handle, path = tempfile.mkstemp(prefix="lakemend-", suffix=".json")
-    with os.fdopen(handle, "wb") as file:
-        file.write(answer)
-    return orjson.dumps({"file": path}).decode()

@@ -1,75 +1,39 @@
 package lakemend
 
-import java.io.File
-import java.nio.file.Files
-import java.util.{Map => JMap}
-import java.util.concurrent.{ExecutionException, SynchronousQueue, ThreadPoolExecutor, TimeUnit}
+import java.io.IOException
+import java.util.{HexFormat, Map => JMap}
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.spark.SparkThrowable
 
-/** The Python side, reached through py4j. Implemented by `lakemend.brain.service.Brain`. */
-trait Brain {
-  def call(op: String, payload: String): String
-}
-
-/** The one way from Spark to the brain: JSON out, JSON back, errors as [[LakemendException]]. */
+/** The one way from Spark to the brain (`lakemend.brain.service.Brain`): JSON out, JSON back, errors as [[LakemendException]]. */
 object Bridge {
   val mapper: ObjectMapper = new ObjectMapper()
 
-  @volatile private var brain: Option[Brain] = None
+  @volatile private var brain: Option[Channel] = None
 
-  def register(brain: Brain): Unit = this.brain = Some(brain)
+  /** Called by `lakemend.session.start`: where the brain listens, and the secret (hex) by which both know each other. */
+  def connect(port: Int, secret: String): Unit = replace(Some(new Channel(port, HexFormat.of().parseHex(secret))))
 
-  def unregister(): Unit = brain = None
+  def disconnect(): Unit = replace(None)
+
+  private def replace(next: Option[Channel]): Unit = synchronized {
+    brain.foreach(_.close())
+    brain = next
+  }
 
   def request(): ObjectNode = mapper.createObjectNode()
 
   def call(op: String, request: ObjectNode): JsonNode = {
-    val target = brain.getOrElse(throw LakemendException.withoutBrain())
+    val channel = brain.getOrElse(throw LakemendException.withoutBrain())
     val answer =
-      try onCaller(target.call(op, handedOver(request.toString)))
-      catch { case e: py4j.Py4JException => throw LakemendException.unreachable(op, e) }
+      try channel.call(op, request.toString)
+      catch { case e: IOException => throw LakemendException.unreachable(op, e) }
     val node = mapper.readTree(answer)
     if (node.has("error")) throw LakemendException.of(node.get("error"))
-    if (node.has("file")) readAndDelete(new File(node.get("file").asText)) else node
+    node
   }
-
-  // For every thread that ever calls, py4j keeps a connection and a Python thread for good, and Spark plans some queries
-  // (toArrow, toPandas) on a new thread each. So threads that stay do the calling: as many as ever called at one time.
-  private val callers = new ThreadPoolExecutor(0, Int.MaxValue, Long.MaxValue, TimeUnit.NANOSECONDS,
-    new SynchronousQueue[Runnable], (work: Runnable) => {
-      val thread = new Thread(work, "lakemend-brain")
-      thread.setDaemon(true)
-      thread
-    })
-
-  /** Waits for the answer also when interrupted: a commit must not land unheard. */
-  private def onCaller(call: => String): String = {
-    val answer = callers.submit(() => call)
-    var interrupted = false
-    try Iterator.continually(
-      try Some(answer.get())
-      catch { case _: InterruptedException => interrupted = true; None }).flatten.next()
-    catch { case e: ExecutionException => throw e.getCause }
-    finally if (interrupted) Thread.currentThread().interrupt()
-  }
-
-  /** A large request costs less as a file than through the socket; the brain reads and deletes it. */
-  private def handedOver(request: String): String =
-    if (request.length <= Inline) request
-    else {
-      val file = Files.createTempFile("lakemend-request-", ".json")
-      Files.writeString(file, request)
-      this.request().put("file", file.toString).toString
-    }
-
-  private val Inline = 256 * 1024
-
-  private def readAndDelete(file: File): JsonNode =
-    try mapper.readTree(file)
-    finally Files.deleteIfExists(file.toPath)
 }
 
 /** An error of the brain, typed: Python raises the class named in `payload` again, the JVM sees the condition. */
@@ -110,7 +74,7 @@ object LakemendException {
     "the jar is loaded, but no Python process has registered the brain with this Spark session",
     "start the session with lakemend.session(…) or call lakemend.attach(spark) in the driver's Python process")
 
-  def unreachable(op: String, e: py4j.Py4JException): LakemendException = apply("SessionError", "LAKEMEND_SESSION",
+  def unreachable(op: String, e: IOException): LakemendException = apply("SessionError", "LAKEMEND_SESSION",
     s"the Python side did not answer '$op'", String.valueOf(e.getMessage),
     "keep the Python process that called lakemend.session(…) running while Spark is used")
 }

@@ -16,7 +16,6 @@ from typing import Any
 import py4j.java_gateway  # noqa: F401  (PySpark patches it by attribute)
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from lakemend import java, storage
@@ -24,12 +23,14 @@ from lakemend.brain.service import Brain
 from lakemend.connector import build
 from lakemend.errors import InvalidInputError, SessionError
 from lakemend.session import hadoop, settings, typed
+from lakemend.session.channel import Channel
 from lakemend.session.quiet import quiet_start
 
 log = logging.getLogger(__name__)
 
 _lock = threading.RLock()
 _brain: Brain | None = None
+_channel: Channel | None = None
 
 
 def session(
@@ -267,22 +268,6 @@ def _configure_catalog(spark: SparkSession, catalog: str, warehouse: str | os.Pa
     return place
 
 
-class _Callback:
-    """The brain as py4j calls it: nothing but strings crosses."""
-
-    def __init__(self, brain: Brain) -> None:
-        self._brain = brain
-
-    def call(self, op: str, payload: str) -> str:
-        return self._brain.call(op, payload)
-
-    def toString(self) -> str:  # noqa: N802  (Java's name)
-        return "lakemend brain"
-
-    class Java:
-        implements = ["lakemend.Brain"]  # noqa: RUF012  (py4j reads a list)
-
-
 def brain() -> Brain:
     """This process's brain: the one Spark calls, and the facade asks directly."""
     global _brain
@@ -293,6 +278,8 @@ def brain() -> Brain:
 
 
 def _register_brain(jvm: Any, catalog: str, warehouse: str) -> None:
+    global _channel
     brain().catalogs[catalog] = warehouse
-    ensure_callback_server_started(SparkContext._gateway)
-    jvm.lakemend.Bridge.register(_Callback(brain()))
+    if _channel is None:
+        _channel = Channel(brain().call)
+    jvm.lakemend.Bridge.connect(_channel.port, _channel.secret)
