@@ -21,7 +21,7 @@ import socketserver
 import struct
 import threading
 from collections.abc import Callable
-from typing import BinaryIO
+from io import BufferedIOBase
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class _Connection(socketserver.StreamRequestHandler):
         return hmac.digest(self.server.secret, side + ours + theirs, "sha256")
 
 
-def _read_text(stream: BinaryIO) -> str | None:
+def _read_text(stream: BufferedIOBase) -> str | None:
     """None where the other end has gone."""
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
@@ -104,7 +104,7 @@ def _read_text(stream: BinaryIO) -> str | None:
     return text.decode() if len(text) == length else None
 
 
-def _write(stream: BinaryIO, text: bytes) -> None:
+def _write(stream: BufferedIOBase, text: bytes) -> None:
     if len(text) > 64 * 1024:
         stream.write(_LENGTH.pack(len(text)))
         stream.write(text)
