@@ -8,7 +8,7 @@ CorruptTableError, upon which the log falls back to an older one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakemend.formats.delta.actions import DomainMetadata, MetaData, Protocol, Txn
-from lakemend.formats.delta.mapping import partition_names, to_metadata
+from lakemend.formats.delta.bounds import RawStats, counts_of
+from lakemend.formats.delta.mapping import partition_types, to_metadata
 from lakemend.formats.delta.partition_values import lookup
 from lakemend.formats.delta.replay import (
-    REQUIRED,
     STRINGS,
     Commits,
     add_schema,
@@ -32,8 +32,9 @@ from lakemend.formats.delta.replay import (
     one_chunk,
     partition_type,
     remove_schema,
+    unsound,
 )
-from lakemend.formats.delta.stats import JsonStats, RawStats, StatsSource, leaf_of, to_json
+from lakemend.formats.delta.stats import JsonStats, StatsSource, leaf_of, to_json
 from lakemend.schema import DataType, Path, Struct
 from lakemend.storage import Store
 
@@ -76,15 +77,15 @@ def read_checkpoint(store: Store, paths: Sequence[str]) -> Checkpoint:
     if state.protocol is None or state.metadata is None:
         missing = "protocol" if state.protocol is None else "metaData"
         raise corrupt(paths[0], f"the checkpoint has no {missing} action")
-    names = partition_names(to_metadata(state.metadata))
+    partition = partition_types(to_metadata(state.metadata))
     for path, top, _ in opened:
-        _take_files(state, top, path, names)
+        _take_files(state, top, path, partition)
     try:
         contents = store.get_many(sidecars)
     except FileNotFoundError as error:
         raise corrupt(str(error.args[0] if error.args else "sidecar"), "the sidecar does not exist") from error
     for path, data in zip(sidecars, contents, strict=True):
-        _take_files(state, _open(path, data), path, names)
+        _take_files(state, _open(path, data), path, partition)
     return state
 
 
@@ -96,7 +97,8 @@ def _sidecar_path(body: dict[str, Any]) -> str:
 
 def _open(path: str, data: bytes) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(pa.BufferReader(data))
+        # INT96 holds any day; nanoseconds in 64 bits end in the year 2262.
+        return pq.ParquetFile(pa.BufferReader(data), coerce_int96_timestamp_unit="us")
     except pa.ArrowException as error:
         raise corrupt(path, f"it is not a Parquet file: {str(error).splitlines()[0]}") from error
 
@@ -171,7 +173,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _take_files(state: Checkpoint, top: Commits | pq.ParquetFile, path: str, names: Sequence[str]) -> None:
+def _take_files(state: Checkpoint, top: Commits | pq.ParquetFile, path: str, partition: Mapping[str, DataType]) -> None:
+    names = list(partition)
     if isinstance(top, Commits):
         if top.add_count:
             adds, strings, _ = top.adds(names)
@@ -179,17 +182,17 @@ def _take_files(state: Checkpoint, top: Commits | pq.ParquetFile, path: str, nam
         if top.remove_count:
             state.removes.append(top.removes(names)[0])
         return
-    if (add := _read_action(top, "add", add_schema(names), names, path)) is not None:
+    if (add := _read_action(top, "add", add_schema(names), partition, path)) is not None:
         table, rows = add
         if len(table):
             state.adds.append((table, _source(top, rows, path)))
-    remove = _read_action(top, "remove", remove_schema(names), names, path)
+    remove = _read_action(top, "remove", remove_schema(names), partition, path)
     if remove is not None and len(remove[0]):
         state.removes.append(remove[0])
 
 
 def _read_action(
-    file: pq.ParquetFile, name: str, schema: pa.Schema, names: Sequence[str], path: str
+    file: pq.ParquetFile, name: str, schema: pa.Schema, partition: Mapping[str, DataType], path: str
 ) -> tuple[pa.Table, np.ndarray] | None:
     """The rows of one action as a table of the schema, with their row numbers in the file."""
     index = file.schema_arrow.get_field_index(name)
@@ -200,7 +203,7 @@ def _read_action(
     if "path" not in wanted:
         raise corrupt(path, f"its {name} actions have no path")
     if (
-        names
+        partition
         and name == "add"
         and "partitionValues" not in wanted
         and kind.get_field_index("partitionValues_parsed") >= 0
@@ -211,7 +214,7 @@ def _read_action(
     rows = np.flatnonzero(one_chunk(paths.is_valid()).to_numpy(zero_copy_only=False))
     body = _take(body, rows)
     try:
-        values = _partition_strings(body, names)
+        values = _partition_strings(body, partition)
         table = conform(_without_maps(body), _skeleton(schema))
     except (pa.ArrowException, ValueError) as error:
         raise corrupt(path, f"its {name} actions do not have the expected types: {error}") from error
@@ -222,9 +225,8 @@ def _read_action(
         if column.null_count < len(column):
             cast = column.cast(STRINGS)
             table = table.set_column(schema.get_field_index("tags"), schema.field("tags"), cast)
-    for column in REQUIRED[name]:
-        if table.column(column).null_count:
-            raise corrupt(path, f"an {name} action has no {column}")
+    if fault := unsound(name, table):
+        raise corrupt(path, fault[1])
     return table, rows
 
 
@@ -254,8 +256,9 @@ def _without_maps(body: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array(chunks, pa.struct([pa.field(f.name, f.type) for f in kept]))
 
 
-def _partition_strings(body: pa.ChunkedArray, names: Sequence[str]) -> pa.Array:
+def _partition_strings(body: pa.ChunkedArray, partition: Mapping[str, DataType]) -> pa.Array:
     """partitionValues as a struct of strings; from the typed columns where only those are there."""
+    names = list(partition)
     target = partition_type(names)
     if not names:
         return _empty_structs(len(body))
@@ -267,7 +270,7 @@ def _partition_strings(body: pa.ChunkedArray, names: Sequence[str]) -> pa.Array:
     if index < 0:
         return pa.nulls(len(body), target)
     typed = one_chunk(pc.struct_field(body, [index]))
-    arrays = [_strings(pc.struct_field(typed, [name])) for name in names]
+    arrays = [_strings(pc.struct_field(typed, [name]), datatype) for name, datatype in partition.items()]
     return pa.StructArray.from_arrays(arrays, fields=list(target))
 
 
@@ -275,12 +278,13 @@ def _empty_structs(length: int) -> pa.Array:
     return pa.Array.from_buffers(pa.struct([]), length, [None])
 
 
-def _strings(values: pa.Array) -> pa.Array:
+def _strings(values: pa.Array, datatype: DataType) -> pa.Array:
     if pa.types.is_string(values.type):
         return values
     if pa.types.is_timestamp(values.type):
         unzoned = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64()).cast(pa.timestamp("us"))
-        return unzoned.cast(pa.string())
+        text = unzoned.cast(pa.string())
+        return text if datatype == "timestamp_ntz" else pc.binary_join_element_wise(text, "Z", "")
     return values.cast(pa.string())
 
 
@@ -333,11 +337,11 @@ class ParsedStats:
 
     def rows(self) -> pa.Array:
         found = self._column("numRecords")
-        return pa.nulls(len(self), pa.int64()) if found is None else found.cast(pa.int64())
+        return pa.nulls(len(self), pa.int64()) if found is None else counts_of(found)
 
     def tight(self) -> pa.Array:
         found = self._column("tightBounds")
-        return pa.nulls(len(self), pa.bool_()) if found is None else found
+        return pa.nulls(len(self), pa.bool_()) if found is None or not pa.types.is_boolean(found.type) else found
 
     def json(self) -> pa.Array:
         if self._strings is not None:

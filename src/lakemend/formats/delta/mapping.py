@@ -121,6 +121,12 @@ def partition_names(metadata: Metadata) -> tuple[str, ...]:
     return tuple(physical[p.source[0]] for p in metadata.partitioning)
 
 
+def partition_types(metadata: Metadata) -> dict[str, DataType]:
+    """The types of the partition columns, by physical name."""
+    types = {f["name"]: f["type"] for f in metadata.physical["fields"]}
+    return {name: types[name] for name in partition_names(metadata)}
+
+
 def _visible(field: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in (field.get("metadata") or {}).items() if k not in _HIDDEN}
 

@@ -179,7 +179,8 @@ def _parse_present(text: str, datatype: DataType) -> Any:
     if datatype == "date":
         return parse_date(text)
     if datatype == "timestamp":
-        return parse_timestamp(text)
+        moment = parse_timestamp(text)
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     if datatype == "timestamp_ntz":
         return parse_timestamp(text).replace(tzinfo=None)
     if datatype == "binary":
@@ -193,14 +194,14 @@ def parse_date(text: str) -> date:
 
 
 def parse_timestamp(text: str) -> datetime:
-    """`yyyy-MM-dd HH:mm:ss[.SSSSSS]` (UTC) or ISO-8601 with `T` and an offset."""
+    """`yyyy-MM-dd HH:mm:ss[.SSSSSS]` (as it stands, without a zone) or ISO-8601 with `T` and an offset (in UTC)."""
     value = text.strip()
     if value.endswith(" UTC"):
         value = value[:-4] + "Z"
     if fraction := re.search(r"\.(\d{7,})", value):
         value = value.replace(fraction[1], fraction[1][:6])
     moment = datetime.fromisoformat(value)
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment.astimezone(UTC) if moment.tzinfo else moment
 
 
 def lookup(values: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -185,10 +186,9 @@ class Commits:
         table = _parse_fast(kind, lines, schema)
         if table is None:
             table = self._parse_slowly(kind, lines, counts, schema)
-        for column in REQUIRED[kind]:
-            if table.column(column).null_count:
-                row = pc.index(table.column(column).is_null(), True).as_py()
-                raise corrupt(self._names[int(_versions(counts)[row])], f"an {kind} action has no {column}")
+        if fault := unsound(kind, table):
+            row, cause = fault
+            raise corrupt(self._names[int(_versions(counts)[row])], cause)
         return table
 
     def _parse_slowly(self, kind: str, lines: Lines, counts: list[tuple[int, int]], schema: pa.Schema) -> pa.Table:
@@ -200,7 +200,35 @@ class Commits:
             except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
                 name = self._names[int(versions[row])]
                 raise corrupt(name, f"an {kind} action cannot be parsed: {error}") from error
-        return pa.Table.from_pylist(bodies, schema)
+        return with_vectors(pa.Table.from_pylist(bodies, schema))
+
+
+def unsound(kind: str, table: pa.Table) -> tuple[int, str] | None:
+    """The first row of actions that cannot be, and why."""
+    for column in REQUIRED[kind]:
+        if table.column(column).null_count:
+            return pc.index(table.column(column).is_null(), True).as_py(), f"an {kind} action has no {column}"
+    vectors = table.column("deletionVector")
+    if vectors.null_count < len(vectors):
+        for name in ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality"):
+            lacking = pc.and_(vectors.is_valid(), pc.struct_field(vectors, [name]).is_null())
+            if pc.any(lacking).as_py():
+                return pc.index(lacking, True).as_py(), f"the deletion vector of an {kind} action has no {name}"
+    return None
+
+
+def with_vectors(table: pa.Table) -> pa.Table:
+    """The table without the vectors that are structs of nulls, as some writers spell none."""
+    vectors = one_chunk(table.column("deletionVector"))
+    if vectors.null_count == len(vectors):
+        return table
+    told = [pc.struct_field(vectors, [f.name]) for f in VECTOR]
+    absent = vectors.is_null()
+    empty = pc.and_(pc.invert(absent), reduce(pc.and_, (part.is_null() for part in told)))
+    if not pc.any(empty).as_py():
+        return table
+    found = pa.StructArray.from_arrays(told, fields=list(VECTOR), mask=pc.or_(absent, empty))
+    return table.set_column(table.schema.get_field_index("deletionVector"), pa.field("deletionVector", VECTOR), found)
 
 
 def _line_end(data: bytes, start: int) -> int:
@@ -247,7 +275,8 @@ def conform(body: pa.ChunkedArray, schema: pa.Schema, tags: pa.Array | None = No
             columns.append(pa.nulls(len(body), f.type))
         else:
             columns.append(pc.struct_field(body, [index]))
-    return pa.Table.from_arrays([_cast(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+    table = pa.Table.from_arrays([_cast(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+    return with_vectors(table)
 
 
 def _cast(column: pa.ChunkedArray | pa.Array, datatype: pa.DataType) -> pa.ChunkedArray:

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from lakemend.errors import CorruptTableError
 from lakemend.formats.delta.actions import Add, DomainMetadata, MetaData, Protocol, Txn
+from lakemend.formats.delta.bounds import RawStats, column_stats
 from lakemend.formats.delta.checkpoint import read_checkpoint
 from lakemend.formats.delta.deletion_vector import Descriptor
 from lakemend.formats.delta.log import Listing, Segment, commit_path, plain
@@ -47,7 +48,7 @@ from lakemend.formats.delta.replay import (
     remove_schema,
 )
 from lakemend.formats.delta.sort_orders import sort_orders
-from lakemend.formats.delta.stats import JsonStats, RawStats, StatsSource, column_stats
+from lakemend.formats.delta.stats import JsonStats, StatsSource
 from lakemend.formats.format import ColumnStats, Mask, Metadata
 from lakemend.schema import Path, find, is_struct, to_arrow
 from lakemend.storage import Store, join, normalise

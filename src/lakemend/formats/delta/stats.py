@@ -1,23 +1,16 @@
-"""Statistics of data files: from the log's JSON, or a checkpoint's columns, to bounds that may prune.
+"""Statistics of data files: from the log's JSON, or a checkpoint's columns, to raw bounds.
 
 The snapshot holds one `StatsSource` per place its files were read from and asks it for a leaf column
 by physical path; nothing is parsed before. What comes back is raw (`RawStats`, as written);
-`column_stats` makes bounds of it that hold for every value of the column, by these rules:
-
-    strings     a bound may be a cut-off prefix: the maximum is raised past every string that begins with it
-    timestamps  are cut to milliseconds: the maximum is raised by one
-    floats      NaN is never in the bounds but sorts above all: there is no maximum
-    decimals    with more than 15 digits some writers round through doubles: both bounds are widened
-    integers, dates, booleans, short decimals: exact, unless the file's bounds are not tight
+`bounds.py` makes bounds of it that hold for every value of the column.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
@@ -26,26 +19,13 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakemend.formats.delta.bounds import INTEGERS, RawStats, convert, count_of, counts_of, has_bounds, to_column
 from lakemend.formats.delta.json_lines import SLICE, NotAnObject, parse
-from lakemend.formats.delta.partition_values import parse_date, parse_timestamp
 from lakemend.formats.delta.replay import one_chunk
-from lakemend.formats.format import ColumnStats
-from lakemend.schema import DataType, Path, Struct, decimal_of, is_struct, to_arrow
+from lakemend.schema import DataType, Path, Struct, decimal_of, is_struct, to_arrow, to_wire
 
 _ROWS_FIRST = r'^\s*\{\s*"numRecords"\s*:\s*(?P<n>\d{1,18})\s*[,}]'
-_INTEGERS = ("byte", "short", "integer", "long")
-_EXACT = (*_INTEGERS, "date", "boolean")
-_DOUBLE_DIGITS = 15
-_WIDE = Context(prec=80)
-
-
-@dataclass(frozen=True, slots=True)
-class RawStats:
-    """One leaf column as written: bounds in the column's Arrow type (null: none or unreadable), null counts."""
-
-    min: pa.Array
-    max: pa.Array
-    nulls: pa.Array
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
 class StatsSource(Protocol):
@@ -68,152 +48,6 @@ class StatsSource(Protocol):
     def json(self) -> pa.Array:
         """The statistics as the log spells them."""
         ...
-
-
-def column_stats(raw: RawStats, datatype: DataType, tight: pa.Array) -> ColumnStats:
-    """Bounds that hold for every value; `tight` is true where the writer's bounds are the values themselves."""
-    low, high = raw.min, raw.max
-    if datatype in ("float", "double"):
-        # A minimum of NaN means that every value is NaN: it bounds nothing below it.
-        low = pc.if_else(pc.fill_null(pc.is_nan(low), True), pa.scalar(None, low.type), low)
-        high = pa.nulls(len(low), low.type)
-    elif isinstance(datatype, str) and datatype.startswith(("string", "char(", "varchar(")):
-        high = raise_strings(high)
-    elif datatype in ("timestamp", "timestamp_ntz"):
-        high = _later(high)
-    elif (digits := decimal_of(datatype)) and digits[0] > _DOUBLE_DIGITS:
-        low, high = _widen(low, ROUND_FLOOR), _widen(high, ROUND_CEILING)
-    exact = pc.and_(pc.fill_null(tight, False), pc.and_(low.is_valid(), high.is_valid()))
-    if not _is_exact(datatype):
-        exact = pa.array(np.zeros(len(low), bool))
-    return ColumnStats(low, high, raw.nulls, exact)
-
-
-def _is_exact(datatype: DataType) -> bool:
-    digits = decimal_of(datatype)
-    return datatype in _EXACT or (digits is not None and digits[0] <= _DOUBLE_DIGITS)
-
-
-def raise_strings(values: pa.Array) -> pa.Array:
-    """For each string the least string that is greater than everything beginning with it; null if there is none.
-
-    The order is that of UTF-8 bytes, so adding one to the last byte will do wherever the result is UTF-8 again.
-    """
-    values = one_chunk(values).cast(pa.string())
-    if not len(values) or values.null_count == len(values):
-        return values
-    filled = pc.fill_null(values, "")
-    if filled.offset:
-        filled = pa.concat_arrays([filled, pa.array([], pa.string())])
-    offsets = np.frombuffer(filled.buffers()[1], np.int32)[filled.offset : filled.offset + len(filled) + 1]
-    data = np.frombuffer(filled.buffers()[2] or b"", np.uint8).copy()
-    last = offsets[1:] - 1
-    present = offsets[1:] > offsets[:-1]
-    simple = present.copy()
-    simple[present] = ~np.isin(data[last[present]], (0x7F, 0xBF))
-    data[last[simple]] += 1
-    raised = pa.StringArray.from_buffers(len(filled), pa.py_buffer(offsets.copy()), pa.py_buffer(data))
-    raised = pc.if_else(pa.array(simple), raised, pa.scalar(None, pa.string()))
-    hard = np.flatnonzero(~simple & present)
-    if len(hard):
-        out = raised.to_pylist()
-        for row in hard:
-            out[row] = _raise_string(values[row].as_py())
-        raised = pa.array(out, pa.string())
-    return raised
-
-
-def _raise_string(text: str) -> str | None:
-    while text:
-        point = ord(text[-1]) + 1
-        if point == 0xD800:
-            point = 0xE000
-        if point <= 0x10FFFF:
-            return text[:-1] + chr(point)
-        text = text[:-1]
-    return None
-
-
-def _later(values: pa.Array) -> pa.Array:
-    micros = values.cast(pa.int64())
-    raised = pc.if_else(pc.less(micros, 2**63 - 2000), pc.add(pc.min_element_wise(micros, 2**63 - 2000), 1000), None)
-    return raised.cast(pa.int64()).cast(values.type)
-
-
-def _widen(values: pa.Array, rounding: str) -> pa.Array:
-    """Decimals moved outward by more than a double's rounding error; null where the type cannot hold it."""
-    precision, scale = values.type.precision, values.type.scale
-    unit, limit = Decimal(1).scaleb(-scale), Decimal(10) ** (precision - scale)
-    sign = -1 if rounding == ROUND_FLOOR else 1
-
-    def moved(value: Decimal | None) -> Decimal | None:
-        if value is None:
-            return None
-        step = _WIDE.multiply(abs(value), Decimal(2) ** -50)
-        result = _WIDE.add(value, step * sign).quantize(unit, rounding=rounding, context=_WIDE)
-        return result if abs(result) < limit else None
-
-    return pa.array([moved(v) for v in values.to_pylist()], values.type)
-
-
-# Raw values as the sources spell them → the column's Arrow type.
-
-
-def to_column(values: pa.Array | pa.ChunkedArray | None, datatype: DataType, high: bool, length: int) -> pa.Array:
-    """Bounds as parsed, in the column's own type; what does not fit is unknown."""
-    target = to_arrow(datatype)
-    if values is None:
-        return pa.nulls(length, target)
-    array = one_chunk(values)
-    if array.type == target:
-        return array
-    try:
-        if pa.types.is_floating(array.type) or pa.types.is_timestamp(array.type):
-            return array.cast(target, safe=False)
-        return array.cast(target)
-    except (pa.ArrowException, ValueError):
-        return pa.array([_convert(v, datatype, high) for v in array.to_pylist()], target)
-
-
-def _convert(value: Any, datatype: DataType, high: bool) -> Any:
-    """One bound of any spelling as the Python value for the type; None if it cannot be understood."""
-    try:
-        return _convert_present(value, datatype, high)
-    except (ValueError, TypeError, ArithmeticError):
-        return None
-
-
-def _convert_present(value: Any, datatype: DataType, high: bool) -> Any:
-    if value is None:
-        return None
-    if digits := decimal_of(datatype):
-        number = value if isinstance(value, Decimal) else Decimal(str(value))
-        rounding = ROUND_CEILING if high else ROUND_FLOOR
-        rounded = number.quantize(Decimal(1).scaleb(-digits[1]), rounding=rounding, context=_WIDE)
-        return rounded if abs(rounded) < Decimal(10) ** (digits[0] - digits[1]) else None
-    if datatype in _INTEGERS:
-        whole = int(value)
-        if isinstance(value, bool) or (whole != value and str(whole) != value):
-            return None
-        bits = {"byte": 8, "short": 16, "integer": 32, "long": 64}[str(datatype)]
-        return whole if -(1 << bits - 1) <= whole < 1 << bits - 1 else None
-    if datatype in ("float", "double"):
-        return float(value)
-    if datatype == "date":
-        return parse_date(value)
-    if datatype in ("timestamp", "timestamp_ntz"):
-        moment: datetime = value if isinstance(value, datetime) else parse_timestamp(value)
-        return moment.replace(tzinfo=None) if datatype == "timestamp_ntz" else moment
-    if datatype == "boolean":
-        return value if isinstance(value, bool) else None
-    return value if isinstance(value, str) else None
-
-
-def has_bounds(datatype: DataType) -> bool:
-    """Whether bounds of the type are understood; null counts are for every leaf."""
-    if isinstance(datatype, dict) or datatype in ("binary", "variant", "void") or datatype.startswith("interval"):
-        return False
-    return not datatype.startswith("string ")  # a collation orders strings in its own way
 
 
 # Arrow's parser gives a table; where it cannot read a line, each is an object of its own.
@@ -258,7 +92,7 @@ class JsonStats:
                 missing = pc.and_(found.is_null(), one_chunk(strings.is_valid())).to_numpy(zero_copy_only=False)
                 counts = found.cast(pa.int64()).to_pylist()
                 for row in np.flatnonzero(missing):
-                    counts[row] = _count((_loads(strings[row].as_py()) or {}).get("numRecords"))
+                    counts[row] = count_of((_loads(strings[row].as_py()) or {}).get("numRecords"))
                 self._rows = pa.array(counts, pa.int64())
             else:
                 self._rows = found.cast(pa.int64())
@@ -270,7 +104,8 @@ class JsonStats:
         if isinstance(parsed, pa.Table):
             return one_chunk(parsed.column("tightBounds"))
         flags = [(row or {}).get("tightBounds") for row in parsed]
-        return pa.array([f if isinstance(f, bool) else None for f in flags], pa.bool_())
+        # What is no flag is taken for the careful answer.
+        return pa.array([f if f is None else f is True for f in flags], pa.bool_())
 
     def leaf(self, physical: Struct, path: Path, datatype: DataType) -> RawStats | None:
         rows = self._parse(physical)
@@ -281,9 +116,9 @@ class JsonStats:
         target = to_arrow(datatype)
         bounded = has_bounds(datatype)
         return RawStats(
-            pa.array([_convert(_at(r, "minValues", path), datatype, False) if bounded else None for r in rows], target),
-            pa.array([_convert(_at(r, "maxValues", path), datatype, True) if bounded else None for r in rows], target),
-            pa.array([_count(_at(r, "nullCount", path)) for r in rows], pa.int64()),
+            pa.array([convert(_at(r, "minValues", path), datatype, False) if bounded else None for r in rows], target),
+            pa.array([convert(_at(r, "maxValues", path), datatype, True) if bounded else None for r in rows], target),
+            pa.array([count_of(_at(r, "nullCount", path)) for r in rows], pa.int64()),
         )
 
     def _parse(self, physical: Struct) -> _Parsed:
@@ -306,7 +141,7 @@ def _loads(text: str | None) -> dict[str, Any] | None:
     try:
         # Not orjson: decimals must keep every digit.
         found = json.loads(text, parse_float=Decimal)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
@@ -318,10 +153,6 @@ def _at(row: dict[str, Any] | None, kind: str, path: Path) -> Any:
             return None
         value = value.get(name)
     return None if isinstance(value, dict | list) else value
-
-
-def _count(value: Any) -> int | None:
-    return int(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) and value >= 0 else None
 
 
 def parse_json(strings: pa.ChunkedArray, schema: pa.Schema) -> pa.Table | None:
@@ -383,7 +214,7 @@ def _parse_struct(schema: Struct, kind: str) -> pa.StructType:
 
 
 def _parse_type(datatype: DataType) -> pa.DataType:
-    if datatype in _INTEGERS:
+    if datatype in INTEGERS:
         return pa.int64()
     if datatype in ("float", "double"):
         return pa.float64()
@@ -402,7 +233,7 @@ def leaf_of(parsed: pa.Table, path: Path, datatype: DataType) -> RawStats | None
         return None
     if not has_bounds(datatype):
         low = high = None
-    counts = pa.nulls(length, pa.int64()) if nulls is None else one_chunk(nulls).cast(pa.int64())
+    counts = pa.nulls(length, pa.int64()) if nulls is None else counts_of(nulls)
     return RawStats(to_column(low, datatype, False, length), to_column(high, datatype, True, length), counts)
 
 
@@ -420,10 +251,33 @@ def _descend(parsed: pa.Table, kind: str, path: Path) -> pa.ChunkedArray | None:
 def to_json(parsed: pa.Table) -> pa.Array:
     """Parsed statistics as the log spells them, for checkpoints that carry no strings."""
     out: list[str | None] = []
-    for row in parsed.to_pylist():
+    representable = pa.table([_representable(column) for column in parsed.columns], names=parsed.column_names)
+    for row in representable.to_pylist():
         body = _without_nulls(row)
         out.append(orjson.dumps(body, default=str).decode() if body else None)
     return pa.array(out, pa.string())
+
+
+def _representable(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The column with nulls for the days and moments that neither Python nor the log's text can hold."""
+    array = one_chunk(column)
+    if pa.types.is_struct(array.type):
+        names = [f.name for f in array.type]
+        parts = [_representable(pc.struct_field(array, [i])) for i in range(len(names))]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(parts, names, mask=mask) if names else array
+    if pa.types.is_timestamp(array.type) or pa.types.is_date32(array.type):
+        if pa.types.is_timestamp(array.type):
+            array = array.cast(pa.timestamp("us", array.type.tz), safe=False)
+            least, most = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, UTC)
+            lowest, highest = (to_wire(m) for m in (least, most))
+            number = array.cast(pa.int64())
+        else:
+            lowest, highest = date.min.toordinal() - _EPOCH_DAY, date.max.toordinal() - _EPOCH_DAY
+            number = array.cast(pa.int32())
+        inside = pc.and_(pc.greater_equal(number, lowest), pc.less_equal(number, highest))
+        return pc.if_else(inside, array, pa.scalar(None, array.type))
+    return array
 
 
 def _without_nulls(value: Any) -> Any:
