@@ -30,7 +30,7 @@ from lakemend.brain import predicates
 from lakemend.brain.conflicts import Conflict, MayMatch, StatsLookup, find_first_conflict
 from lakemend.brain.masks import masked_positions, newly_dead
 from lakemend.errors import CommitConflictError, InvalidInputError
-from lakemend.formats.format import Change, Committed, Masked, Removed, Snapshot, Table, VersionTaken
+from lakemend.formats.format import Change, Committed, Masked, Metadata, Removed, Snapshot, Table, VersionTaken
 
 log = logging.getLogger(__name__)
 
@@ -250,7 +250,21 @@ def _rebased(table: Table, base: Snapshot, head: Snapshot, change: Change, winne
             masked.append(Masked(entry.path, row, both.positions))
         else:
             removed.append(Removed(entry.path, row))
-    return replace(change, removed=removed, masked=masked)
+    metadata = None if change.metadata is None else _redefined(base.metadata, head.metadata, change.metadata)
+    return replace(change, removed=removed, masked=masked, metadata=metadata)
+
+
+def _redefined(base: Metadata, head: Metadata, wanted: Metadata) -> Metadata:
+    """The definition a change brings, with the properties that winners set without being a conflict."""
+    if head.properties == base.properties:
+        return wanted
+    ours = {
+        key: wanted.properties.get(key)
+        for key in {*base.properties, *wanted.properties}
+        if wanted.properties.get(key) != base.properties.get(key)
+    }
+    merged = {**head.properties, **ours}
+    return replace(wanted, properties={key: value for key, value in merged.items() if value is not None})
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,9 @@ committed on top; otherwise the cell names what makes it fail.
                 mattered to them, unless they read more of the table than that (a subquery on it, the source of the
                 new rows)
 
+A definition that only turns masks on, as the first mask of a table does, is nobody's conflict: every change lands over
+it by the rules for its rows, and one that brings a definition of its own takes the property over.
+
 Files a compaction adds hold rows that were there before: they never count for `match` or `read-gone`. Nor do rows that
 a winner copied for `match`: if we changed what we read of them, the file they were copied from is a conflict.
 Two writers with the same transaction application id always conflict, whatever they did, and a restore

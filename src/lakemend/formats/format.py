@@ -215,8 +215,8 @@ class Committed:
     added: pa.Table  # same columns as Snapshot.files
     removed: frozenset[str]  # paths, masked-again files not included
     masked: frozenset[str]  # paths whose deletion vector changed
-    metadata_changed: bool
-    protocol_changed: bool
+    metadata_changed: bool  # in a way that statements planned before must mind
+    protocol_changed: bool  # likewise
     data_change: bool
     blind_append: bool
     read_predicate: dict[str, Any] | None  # where the log tells

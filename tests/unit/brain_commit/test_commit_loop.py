@@ -15,7 +15,8 @@ import pytest
 from lakemend.brain import commit as loop
 from lakemend.brain.commit import commit
 from lakemend.errors import CommitConflictError, CommitUnknownError, InvalidInputError
-from lakemend.formats.format import Change, Masked, Removed, VersionTaken
+from lakemend.formats.delta.alter import altered_metadata
+from lakemend.formats.format import Change, Masked, Removed, Snapshot, VersionTaken
 from tests.unit.delta_write.delta_tables import ALL, Lake, equals, metadata, positions
 
 ROW = {"id": 1, "p": "a", "x": 1.0}
@@ -52,6 +53,62 @@ def test_attempts_are_bounded(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(CommitConflictError, match="3 times in a row"):
         commit(lake.table, lake.table.latest(), Change("append", added=[lake.write([ROW])]), attempts=3)
     assert len(calls) == 3
+
+
+VECTORS = "delta.enableDeletionVectors"
+
+
+def delete(lake: Lake, base: Snapshot, row: int) -> Change:
+    return Change("delete", masked=[lake.masked(base, 0, row)], read_predicate=ALL, isolation="snapshot")
+
+
+def altered(base: Snapshot, *changes: dict[str, Any]) -> Change:
+    return Change("alter", metadata=altered_metadata(base, changes))
+
+
+def test_nobody_conflicts_with_the_first_mask(lake: Lake) -> None:
+    base = lake.table.latest()
+    commit(lake.table, base, delete(lake, base, 0))
+    commit(lake.table, base, Change("append", added=[lake.write([ROW])]))
+    lake.append(lake.write([ROW, ROW]))
+    head = lake.table.latest()
+    assert head.metadata.properties[VECTORS] == "true" and head.files["masked"].to_pylist() == [1, 0, 0]
+
+
+def test_two_first_masks_both_land(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "t")
+    lake.create(rows=[ROW] * 3)
+    base = lake.table.latest()
+    for row in (0, 1):
+        commit(lake.table, base, delete(lake, base, row))
+    head = lake.table.latest()
+    assert head.metadata.properties[VECTORS] == "true" and head.files["masked"].to_pylist() == [2]
+
+
+def test_an_alter_over_the_first_mask_keeps_its_property(lake: Lake) -> None:
+    base = lake.table.latest()
+    commit(lake.table, base, delete(lake, base, 0))
+    commit(lake.table, base, altered(base, {"kind": "set_property", "key": "k", "value": "v"}))
+    head = lake.table.latest()
+    assert (head.metadata.properties[VECTORS], head.metadata.properties["k"]) == ("true", "v")
+    column = {"kind": "add_column", "path": ["more"], "type": "string", "nullable": True}
+    commit(lake.table, head, altered(head, column, {"kind": "remove_property", "key": VECTORS}))
+    assert VECTORS not in lake.table.latest().metadata.properties
+
+
+def test_a_mask_over_an_alter_is_a_conflict(lake: Lake) -> None:
+    base = lake.table.latest()
+    commit(lake.table, base, altered(base, {"kind": "set_property", "key": VECTORS, "value": "false"}))
+    with pytest.raises(CommitConflictError) as conflict:
+        commit(lake.table, base, delete(lake, base, 0))
+    assert conflict.value.rule == "metadata"
+
+
+def test_another_engine_may_turn_vectors_on(lake: Lake) -> None:
+    base = lake.table.latest()
+    commit(lake.table, base, altered(base, {"kind": "set_property", "key": VECTORS, "value": "true"}))
+    commit(lake.table, base, Change("append", added=[lake.write([ROW])]))
+    assert lake.table.latest().files.num_rows == 2
 
 
 class Busy:

@@ -154,9 +154,9 @@ def test_two_changes_kill_a_file_together(lake: Lake) -> None:
 def test_a_mask_that_is_gone_is_told(lake: Lake) -> None:
     base = lake.table.latest()
     ours = stored(lake, base, 0, {5})
+    (file,) = lake.root.glob("*.bin")
+    file.unlink()
     commit(lake.table, base, delete(lake.masked(base, 0, 4)))
-    for file in lake.root.glob("*.bin"):
-        file.unlink()
     with pytest.raises(CorruptTableError, match="deletion vector"):
         commit(lake.table, base, delete(ours))
     assert dead_rows(lake) == {4}
@@ -255,10 +255,11 @@ def inline(*dead: int) -> str:
 def test_the_report_counts_newly_dead_rows(lake: Lake) -> None:
     wire = Wire(lake)
     wire.delete(inline(1, 2), [])
+    before = wire.mask_files()
     name, (place,) = write_masks(lake, {1, 2, 5, 6, 7})
     report = wire.delete({**place, "rows": 3}, [name])["report"]
     assert (report["deleted"], report["files_masked"], report["total"]) == (3, 1, ROWS - 5)
-    assert wire.mask_files() == {name}
+    assert wire.mask_files() == {name} | before
     name, (place,) = write_masks(lake, set(range(ROWS)))
     report = wire.delete({**place, "rows": ROWS - 5}, [name])["report"]
     assert (report["deleted"], report["files_masked"], report["files_removed"], report["total"]) == (ROWS - 5, 0, 1, 0)

@@ -99,7 +99,21 @@ def test_paths_round_trip(text: str) -> None:
 
 def test_directories() -> None:
     assert pv.partition_directory(["a b", "c"], ["x/y=1%", None]) == "a b=x%2Fy%3D1%25/c=__HIVE_DEFAULT_PARTITION__"
-    assert pv.encode_path("a=x%2Fy z/ü.parquet") == "a=x%252Fy%20z/%C3%BC.parquet"
+    assert pv.encode_path("a=x%2Fy z/ü.parquet") == "a=x%252Fy%20z/ü.parquet"
+
+
+@pytest.mark.parametrize(
+    ("plain", "spelled"),
+    [
+        ("ü☃𝄞éё中\u200b\U0010ffff", "ü☃𝄞éё中\u200b\U0010ffff"),
+        ("a\u00a0b\u3000c\u2028d", "a%C2%A0b%E3%80%80c%E2%80%A8d"),
+        ("\x01\x7f\x85", "%01%7F%C2%85"),
+        ('"#%<>?[\\]^`{|} ', "%22%23%25%3C%3E%3F%5B%5C%5D%5E%60%7B%7C%7D%20"),
+        ("-_.!~'()*,;:$&+=@/", "-_.!~'()*,;:$&+=@/"),
+    ],
+)
+def test_paths_are_spelled_as_java_spells_them(plain: str, spelled: str) -> None:
+    assert pv.encode_path(plain) == spelled and pv.decode_path(spelled) == plain
 
 
 def test_to_map() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,6 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakemend.formats.delta import checkpoint_writer
+from lakemend.formats.delta.actions import Protocol
 from lakemend.formats.delta.checkpoint_writer import is_due, state_of, write_checkpoint
 from lakemend.formats.delta.cleanup import clean_log
 from lakemend.formats.delta.table import DeltaTable
@@ -109,6 +112,122 @@ def test_a_checkpoint_holds_the_whole_state(lake: Lake, policy: str, json_stats:
         assert ours.nulls.to_pylist() == theirs.nulls.to_pylist(), column
     if json_stats == "true":
         assert sorted(map(str, after.stats_json().to_pylist())) == sorted(map(str, before.stats_json().to_pylist()))
+
+
+VECTOR = {"storageType": "i", "pathOrInlineDv": "0rJua000", "offset": None, "sizeInBytes": 34, "cardinality": 2}
+# One of every field of every action, and each map empty, with a null value and absent.
+LOG: list[dict[str, Any]] = [
+    {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"],
+                  "writerFeatures": ["deletionVectors", "domainMetadata"]}},
+    {"metaData": {"id": "i", "name": "n", "description": "d", "format": {"provider": "parquet", "options": {}},
+                  "schemaString": json.dumps(struct(("id", "long"), ("p", "string"))), "partitionColumns": ["p"],
+                  "configuration": {"k": "v", "delta.enableDeletionVectors": "true"}, "createdTime": 5}},
+    {"txn": {"appId": "a", "version": 3, "lastUpdated": 4}},
+    {"txn": {"appId": "b", "version": 1}},
+    {"domainMetadata": {"domain": "x", "configuration": "{}", "removed": False}},
+    {"domainMetadata": {"domain": "y", "configuration": "", "removed": False}},
+    *({"add": {"path": f"p={i}/a.parquet", "partitionValues": {"p": value}, "size": 10, "modificationTime": 1,
+               "dataChange": True, "stats": '{"numRecords":3}', **more}}
+      for i, (value, more) in enumerate([
+          ("ü", {}), (None, {"tags": {}}), ("x", {"tags": {"t": "1", "u": None}}),
+          ("x", {"deletionVector": VECTOR, "baseRowId": 7, "defaultRowCommitVersion": 1, "clusteringProvider": "c"}),
+      ])),
+    *({"remove": {"path": f"p={i}/r.parquet", "deletionTimestamp": int(time.time() * 1000), "dataChange": True, **more}}
+      for i, more in enumerate([
+          {}, {"extendedFileMetadata": True, "partitionValues": {"p": None}, "size": 9, "tags": {}},
+          {"extendedFileMetadata": True, "partitionValues": {"p": "ü"}, "size": 9, "tags": {"t": None}},
+          {"deletionVector": VECTOR, "baseRowId": 7, "defaultRowCommitVersion": 1},
+      ])),
+]  # fmt: skip
+BARE: list[dict[str, Any]] = [
+    {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+    {"metaData": {"id": "i", "format": {"provider": "parquet", "options": {}}, "partitionColumns": [],
+                  "schemaString": json.dumps(struct(("id", "long"))), "configuration": {}}},
+    {"add": {"path": "a.parquet", "partitionValues": {}, "size": 10, "modificationTime": 1, "dataChange": True}},
+    {"remove": {"path": "r.parquet", "deletionTimestamp": int(time.time() * 1000), "dataChange": True}},
+]  # fmt: skip
+
+
+def spelled(table: DeltaTable) -> dict[str, Any]:
+    """All that the table would write into JSON again."""
+    snapshot = table.latest()
+    adds = [snapshot.add(row).to_json() | {"dataChange": None} for row in range(snapshot.raw.num_rows)]
+    removes = snapshot.tombstones.drop(["dataChange", "stats"]).to_pylist(maps_as_pydicts="strict")
+    return {
+        "protocol": snapshot.protocol.to_json(),
+        "metaData": snapshot.meta.to_json(),
+        "txn": [t.to_json() for _, t in sorted(snapshot.transactions.items())],
+        "domains": [d.to_json() for _, d in sorted(snapshot.domains.items())],
+        "adds": sorted(adds, key=lambda a: str(a["path"])),
+        "removes": sorted(removes, key=lambda r: str(r["path"])),
+    }
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+@pytest.mark.parametrize("actions", [LOG, BARE], ids=["everything", "nothing"])
+def test_what_a_checkpoint_gives_back_is_what_the_commits_said(
+    lake: Lake, actions: list[dict[str, Any]], policy: str
+) -> None:
+    """Also from a checkpoint that was made from a checkpoint."""
+    log = lake.root / "_delta_log"
+    log.mkdir(parents=True)
+    (log / f"{0:020d}.json").write_text("\n".join(json.dumps(action) for action in actions))
+    said = spelled(fresh(lake))
+    assert said["metaData"]["format"] == {"provider": "parquet", "options": {}}
+    for _ in range(2):
+        state = state_of(fresh(lake).latest())
+        for path in log.rglob("*"):
+            if path.is_file():
+                path.unlink()
+        configuration = state.metadata.configuration | {"delta.checkpointPolicy": policy}
+        write_checkpoint(
+            lake.table.store, replace(state, metadata=replace(state.metadata, configuration=configuration))
+        )
+        again = spelled(fresh(lake))
+        again["metaData"]["configuration"].pop("delta.checkpointPolicy")
+        assert again == said
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_metadata_written_after_a_checkpoint_is_read_by_others(lake: Lake, policy: str) -> None:
+    properties = {"delta.checkpointInterval": "2", "delta.checkpointPolicy": policy}
+    lake.create(metadata(properties=properties))
+    for number in range(2):
+        lake.append_rows({"id": number, "p": "x", "x": 1.0})
+    table = fresh(lake)
+    base = table.latest()
+    table.try_commit(base, Change("alter", metadata=replace(base.metadata, comment="new")))
+    text = (lake.root / "_delta_log" / f"{3:020d}.json").read_text()
+    (action,) = [json.loads(line)["metaData"] for line in text.splitlines() if "metaData" in line]
+    assert action["format"] == {"provider": "parquet", "options": {}}
+    assert deltalake.DeltaTable(str(lake.root)).metadata().description == "new"
+
+
+def test_options_once_written_as_a_list_are_none(lake: Lake) -> None:
+    lake.create(rows=[{"id": 1, "p": "x", "x": 1.0}])
+    path = lake.root / "_delta_log" / f"{0:020d}.json"
+    path.write_text(path.read_text().replace('"options":{}', '"options":[]'))
+    assert fresh(lake).latest().meta.to_json()["format"]["options"] == {}
+
+
+def test_lists_of_features_have_no_place_in_an_older_protocol() -> None:
+    body = {"minReaderVersion": 1, "minWriterVersion": 2, "readerFeatures": [], "writerFeatures": []}
+    assert Protocol.from_json(body).to_json() == {"minReaderVersion": 1, "minWriterVersion": 2}
+
+
+def test_every_file_of_a_v2_checkpoint_has_adds_and_removes(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one of the columns is missing, delta-spark cannot read the table, not even after a commit of its own."""
+    monkeypatch.setattr(checkpoint_writer, "_FILES_PER_SIDECAR", 2)
+    lake.create(metadata(properties={"delta.checkpointInterval": "3", "delta.checkpointPolicy": "v2"}))
+    for number in range(3):
+        lake.append_rows({"id": number, "p": "x", "x": 1.0})
+    files = [*(lake.root / "_delta_log").glob("*.checkpoint.*"), *(lake.root / "_delta_log" / "_sidecars").iterdir()]
+    assert len(files) == 3
+    for file in files:
+        schema = pq.read_schema(file)
+        assert {"add", "remove"} <= set(schema.names), file.name
+        assert {"path", "partitionValues", "size", "stats"} <= {f.name for f in schema.field("add").type}
+    assert fresh(lake).latest().files.num_rows == 3
 
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])

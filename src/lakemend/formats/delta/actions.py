@@ -31,10 +31,13 @@ class Protocol:
 
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> Protocol:
-        reader, writer = body.get("readerFeatures"), body.get("writerFeatures")
+        min_reader, min_writer = int(body["minReaderVersion"]), int(body["minWriterVersion"])
+        # Below these versions a list has no meaning, and other engines refuse a table that has one.
+        reader = body.get("readerFeatures") if min_reader >= 3 else None
+        writer = body.get("writerFeatures") if min_writer >= 7 else None
         return cls(
-            int(body["minReaderVersion"]),
-            int(body["minWriterVersion"]),
+            min_reader,
+            min_writer,
             None if reader is None else tuple(reader),
             None if writer is None else tuple(writer),
         )
@@ -74,7 +77,7 @@ class MetaData:
             body.get("name"),
             body.get("description"),
             body.get("createdTime"),
-            body.get("format") or {"provider": "parquet", "options": {}},
+            _format(body.get("format")),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -88,6 +91,12 @@ class MetaData:
             configuration=self.configuration,
             createdTime=self.created,
         )
+
+
+def _format(body: Any) -> dict[str, Any]:
+    """The format of data files; options are a map, also where a log spells none of them as a list."""
+    known = body if isinstance(body, dict) else {}
+    return {"provider": str(known.get("provider") or "parquet"), "options": dict(known.get("options") or {})}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakemend.formats.delta.actions import MetaData
+from lakemend.formats.delta.features import only_brings_vectors, with_vectors
 from lakemend.formats.delta.mapping import partition_names
+from lakemend.formats.delta.partition_values import decode_path
 from lakemend.formats.delta.recent import CommitFile
 from lakemend.formats.delta.replay import Commits, one_chunk, vector_ids
 from lakemend.formats.delta.snapshot import DeltaSnapshot, Piece, file_table, stats_of
@@ -55,18 +58,20 @@ def read_change(base: DeltaSnapshot, file: CommitFile, modified: int) -> DeltaCo
     adds, source, removes = actions.adds, actions.stats, actions.removes
     info = commits.info.get(version) or {}
     own = info.get("lakemend") if isinstance(info.get("lakemend"), dict) else {}
-    added, removed = set(adds.column("path").to_pylist()), set(removes.column("path").to_pylist())
-    both = added & removed
+    before = _vectors(removes)
+    after = _vectors(adds) if before else {}
+    gone = [path for place, (path, _) in before.items() if place not in after]
+    masked = [path for place, (path, vector) in before.items() if place in after and after[place][1] != vector]
     ict = info.get("inCommitTimestamp")
     return DeltaCommitted(
         version=version,
         timestamp=ict if base.in_commit_timestamps and isinstance(ict, int) else modified,
         operation=neutral_operation(info),
         added=file_table(adds, source.rows(), base.metadata),
-        removed=frozenset(base.spelled(removed - both)),
-        masked=frozenset(base.spelled(_masked(adds, removes, both))),
-        metadata_changed=commits.metadata is not None,
-        protocol_changed=commits.protocol is not None and (own or {}).get("adds") != "deletionVectors",
+        removed=frozenset(base.spelled(gone)),
+        masked=frozenset(base.spelled(masked)),
+        metadata_changed=_redefines(base.meta, commits.metadata),
+        protocol_changed=commits.protocol is not None and not only_brings_vectors(base.protocol, commits.protocol),
         data_change=_any_data_change(adds) or _any_data_change(removes),
         blind_append=bool(info.get("isBlindAppend")) and not len(removes),
         read_predicate=(own or {}).get("readPredicate"),
@@ -80,21 +85,17 @@ def read_change(base: DeltaSnapshot, file: CommitFile, modified: int) -> DeltaCo
     )
 
 
-def _masked(adds: pa.Table, removes: pa.Table, both: set[str]) -> set[str]:
-    """Paths added and removed at once under another deletion vector."""
-    if not both:
-        return set()
+def _redefines(old: MetaData, new: MetaData | None) -> bool:
+    """Whether a statement planned on the old definition may go wrong under the new one. That vectors were turned on,
+    as the first mask of a table does, is all the same to it."""
+    return new is not None and new not in (old, with_vectors(old))
 
-    def vectors(table: pa.Table) -> dict[str, set[str]]:
-        ids = vector_ids(one_chunk(table.column("deletionVector"))).to_pylist()
-        found: dict[str, set[str]] = {}
-        for path, vector in zip(table.column("path").to_pylist(), ids, strict=True):
-            if path in both:
-                found.setdefault(path, set()).add(vector)
-        return found
 
-    before, after = vectors(removes), vectors(adds)
-    return {path for path in both if before[path] != after[path]}
+def _vectors(actions: pa.Table) -> dict[str, tuple[str, str]]:
+    """By plain path, a file's spelling in the log and its deletion vector's id. A commit names a file once."""
+    paths = actions.column("path").to_pylist()
+    ids = vector_ids(one_chunk(actions.column("deletionVector"))).to_pylist()
+    return {decode_path(path): (path, vector) for path, vector in zip(paths, ids, strict=True)}
 
 
 def _any_data_change(table: pa.Table) -> bool:

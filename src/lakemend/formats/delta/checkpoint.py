@@ -129,8 +129,10 @@ def _take_rare(state: Checkpoint, file: pq.ParquetFile, path: str) -> list[dict[
     sidecars: list[dict[str, Any]] = []
     try:
         for name in present:
-            for row in table.column(name).filter(table.column(name).is_valid()).to_pylist():
-                _take_action(state, name, _plain(row), sidecars)
+            # A map is a dict whatever is in it: by its values an empty one cannot be told from an empty list.
+            rows = table.column(name).filter(table.column(name).is_valid()).to_pylist(maps_as_pydicts="lossy")
+            for row in rows:
+                _take_action(state, name, row, sidecars)
     except (KeyError, TypeError, ValueError) as error:
         raise corrupt(path, f"an action cannot be parsed: {error}") from error
     return sidecars
@@ -162,15 +164,6 @@ def _take_action(state: Checkpoint, name: str, body: dict[str, Any], sidecars: l
             state.domains[domain.domain] = domain
     else:
         sidecars.append(body)
-
-
-def _plain(value: Any) -> Any:
-    """Arrow's maps as dicts, all the way down."""
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, list) and value and isinstance(value[0], tuple):
-        return dict(value)
-    return value
 
 
 def _take_files(state: Checkpoint, top: Commits | pq.ParquetFile, path: str, partition: Mapping[str, DataType]) -> None:
@@ -260,12 +253,15 @@ def _partition_strings(body: pa.ChunkedArray, partition: Mapping[str, DataType])
     """partitionValues as a struct of strings; from the typed columns where only those are there."""
     names = list(partition)
     target = partition_type(names)
-    if not names:
-        return _empty_structs(len(body))
     if body.type.get_field_index("partitionValues") >= 0:
         values = one_chunk(pc.struct_field(body, ["partitionValues"]))
+        absent = values.is_null() if values.null_count else None
+        if not names:
+            return _empty_structs(len(body), absent)
         arrays = [one_chunk(lookup(values, name)).cast(pa.string()) for name in names]
-        return pa.StructArray.from_arrays(arrays, fields=list(target))
+        return pa.StructArray.from_arrays(arrays, fields=list(target), mask=absent)
+    if not names:
+        return _empty_structs(len(body), None)
     index = body.type.get_field_index("partitionValues_parsed")
     if index < 0:
         return pa.nulls(len(body), target)
@@ -274,8 +270,9 @@ def _partition_strings(body: pa.ChunkedArray, partition: Mapping[str, DataType])
     return pa.StructArray.from_arrays(arrays, fields=list(target))
 
 
-def _empty_structs(length: int) -> pa.Array:
-    return pa.Array.from_buffers(pa.struct([]), length, [None])
+def _empty_structs(length: int, absent: pa.BooleanArray | None) -> pa.Array:
+    present = None if absent is None else pc.invert(absent).buffers()[1]
+    return pa.Array.from_buffers(pa.struct([]), length, [present])
 
 
 def _strings(values: pa.Array, datatype: DataType) -> pa.Array:

@@ -110,7 +110,7 @@ def write_checkpoint(store: Store, state: State, now: int | None = None) -> None
     metadata = to_metadata(state.metadata)
     rare = _rare_actions(state, moment)
     adds = _add_structs(state, metadata)
-    removes = _remove_structs(_unexpired(state.removes, properties, moment), metadata)
+    removes = _remove_structs(_unexpired(state.removes, properties, moment))
     if properties.get("delta.checkpointPolicy", "classic").lower() == "v2":
         size = _write_v2(store, state.version, rare, adds, removes, moment)
     else:
@@ -164,14 +164,6 @@ def _unexpired(removes: pa.Table, properties: Mapping[str, str], now: int) -> pa
     return removes.filter(pc.greater(pc.fill_null(removes["deletionTimestamp"], 0), cutoff))
 
 
-def _partition_map(table: pa.Table, names: Sequence[str]) -> pa.Array:
-    values = one_chunk(table["partitionValues"])
-    if names:
-        return to_map(values)
-    zeros = pa.array([0] * (len(table) + 1), pa.int32())
-    return pa.MapArray.from_arrays(zeros, pa.array([], pa.string()), pa.array([], pa.string()))
-
-
 def _struct(columns: Mapping[str, pa.Array]) -> pa.Array:
     return pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
 
@@ -181,7 +173,7 @@ def _add_structs(state: State, metadata: Metadata) -> pa.Array:
     names = partition_names(metadata)
     columns: dict[str, pa.Array] = {
         "path": one_chunk(adds["path"]),
-        "partitionValues": _partition_map(adds, names),
+        "partitionValues": to_map(one_chunk(adds["partitionValues"])),
         "size": one_chunk(adds["size"]),
         "modificationTime": one_chunk(adds["modificationTime"]),
         "dataChange": pa.array([False] * len(adds), pa.bool_()),
@@ -211,13 +203,13 @@ def _parsed_partitions(adds: pa.Table, metadata: Metadata, names: Sequence[str])
     return _struct(parsed)
 
 
-def _remove_structs(removes: pa.Table, metadata: Metadata) -> pa.Array:
+def _remove_structs(removes: pa.Table) -> pa.Array:
     columns = {
         "path": one_chunk(removes["path"]),
         "deletionTimestamp": one_chunk(removes["deletionTimestamp"]),
         "dataChange": pa.array([False] * len(removes), pa.bool_()),
         "extendedFileMetadata": one_chunk(removes["extendedFileMetadata"]),
-        "partitionValues": _partition_map(removes, partition_names(metadata)),
+        "partitionValues": to_map(one_chunk(removes["partitionValues"])),
         "size": one_chunk(removes["size"]),
         "tags": one_chunk(removes["tags"]),
         "deletionVector": one_chunk(removes["deletionVector"]).cast(VECTOR),
@@ -317,8 +309,8 @@ def _write_v2(
     sidecars, total = [], 0
     for start in range(0, max(len(adds), 1), _FILES_PER_SIDECAR):
         # Tombstones go with the first part.
-        parts = [("add", adds.slice(start, _FILES_PER_SIDECAR))] + ([("remove", removes)] if start == 0 else [])
-        table = _table(parts)
+        gone = removes if start == 0 else removes.slice(0, 0)
+        table = _table([("add", adds.slice(start, _FILES_PER_SIDECAR)), ("remove", gone)])
         if not len(table):
             continue
         data = _encode(table)
@@ -330,6 +322,9 @@ def _write_v2(
         ("checkpointMetadata", pa.array([{"version": version, "tags": None}], _CHECKPOINT)),
         *rare,
         ("sidecar", pa.array(sidecars, _SIDECAR)),
+        # No file stands here, but other engines ask every file of a checkpoint for both columns.
+        ("add", adds.slice(0, 0)),
+        ("remove", removes.slice(0, 0)),
     ]
     data = _encode(_table(top))
     store.put_if_absent(f"{DIRECTORY}/{version:020d}.checkpoint.{uuid.uuid4()}.parquet", data)

@@ -124,7 +124,6 @@ def commit_info(
     metrics: Mapping[str, int],
     partition_columns: tuple[str, ...],
     in_commit_timestamp: int | None,
-    only_adds_vectors: bool = False,
 ) -> dict[str, Any]:
     """The body of the action. With in-commit timestamps theirs is the commit's time."""
     operation = delta_operation(change)
@@ -156,9 +155,6 @@ def commit_info(
         own["brings"] = change.brings
     if change.operation == "replace_where":
         own["replaceWhere"] = {"predicate": change.parameters.get("predicate"), "dataChange": change.data_change}
-    if only_adds_vectors:
-        # The protocol grew because rows were masked for the first time: that is nobody's conflict.
-        own["adds"] = "deletionVectors"
     return info | {OWN: own}
 
 

@@ -23,20 +23,18 @@ from lakemend.formats.delta.commit_info import commit_info, delta_metrics, delta
 from lakemend.formats.delta.deletion_vector import (
     Descriptor,
     describe_file,
-    describe_inline,
     describe_stored,
-    encode_blob,
     encode_file,
     read_vector,
     relative_path,
     uuid_name,
 )
-from lakemend.formats.delta.features import grown_protocol
+from lakemend.formats.delta.features import grown_protocol, has_vectors, with_vectors
 from lakemend.formats.delta.file_stats import indexed_columns, loosened, stats_json
 from lakemend.formats.delta.mapping import partition_names, to_metadata
 from lakemend.formats.delta.metadata import to_action
 from lakemend.formats.delta.partition_values import decode_path, encode_path, format_value
-from lakemend.formats.delta.properties import CHECK_PREFIX, FEED, is_on
+from lakemend.formats.delta.properties import CHECK_PREFIX, FEED, VECTORS, is_on
 from lakemend.formats.delta.protocol import supports, upgraded
 from lakemend.formats.delta.sort_orders import tags_of
 from lakemend.formats.format import Change, Mask, Metadata, NewFile
@@ -46,8 +44,6 @@ from lakemend.storage import open_store
 if TYPE_CHECKING:
     from lakemend.formats.delta.snapshot import DeltaSnapshot
 
-# Vectors up to this size stand in the log itself.
-INLINE_BYTES = 512
 _ICT_VERSION = "delta.inCommitTimestampEnablementVersion"
 _ICT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
 _ROW_CHANGES = frozenset({"update", "delete", "merge"})
@@ -120,7 +116,6 @@ def draft_commit(base: DeltaSnapshot | None, change: Change) -> Draft:
         metrics=_metrics(change, draft),
         partition_columns=action.partition_columns,
         in_commit_timestamp=timestamp,
-        only_adds_vectors=draft.protocol is not None and base is not None and change.metadata is None,
     )
     return draft
 
@@ -132,13 +127,17 @@ def _definition(base: DeltaSnapshot | None, change: Change) -> tuple[Metadata, M
             raise InvalidInputError(
                 "a table cannot be created without a schema", remedy="pass the metadata of the new table"
             )
-        needed = {"deletionVectors"} if change.masked and not supports(base.protocol, "deletionVectors") else set()
-        return base.metadata, base.meta, upgraded(base.protocol, needed) if needed else base.protocol
+        if not change.masked or has_vectors(base.protocol, base.meta):
+            return base.metadata, base.meta, base.protocol
+        # The first mask: whoever writes vectors must find the feature named and turned on.
+        return base.metadata, with_vectors(base.meta), upgraded(base.protocol, {"deletionVectors"})
     metadata = change.metadata
     # Under a new id every file is replaced: nothing of the base's definition goes on.
     goes_on = base is not None and not change.replaces_table and metadata.id == base.meta.id
     action = to_action(metadata, base.meta if base is not None and goes_on else None)
     wanted = metadata.properties | {CHECK_PREFIX + name: sql for name, sql in metadata.checks.items()}
+    if change.masked and VECTORS not in wanted:
+        action, wanted = with_vectors(action), wanted | {VECTORS: "true"}
     protocol = grown_protocol(None if base is None else base.protocol, action.schema, wanted)
     return to_metadata(action), action, protocol
 
@@ -185,7 +184,7 @@ def _check_allowed(base: DeltaSnapshot | None, change: Change, metadata: Metadat
             feature="appendOnly",
         )
     _check_feed(base, change, metadata)
-    if change.masked and metadata.properties.get("delta.enableDeletionVectors", "").lower() == "false":
+    if change.masked and metadata.properties.get(VECTORS, "").lower() == "false":
         raise UnsupportedFeatureError(
             f"rows of {base.store.url} cannot be masked",
             cause="the table has delta.enableDeletionVectors=false",
@@ -331,16 +330,14 @@ def _rows_in_footer(base: DeltaSnapshot, body: dict[str, Any]) -> int:
 
 
 def _stored(draft: Draft, vectors: Sequence[BitMap64]) -> list[Descriptor]:
-    """Descriptors of the vectors; those too large for the log share one file, put before the commit."""
-    large = [at for at, vector in enumerate(vectors) if len(encode_blob(vector)) > INLINE_BYTES]
-    described: dict[int, Descriptor] = {}
-    if large:
-        name = uuid.uuid4()
-        bitmaps = [vectors[at] for at in large]
-        file = encode_file(bitmaps)
-        draft.vector_file = (relative_path(uuid_name(name)), file.data)
-        described = dict(zip(large, describe_file(name, file, bitmaps), strict=True))
-    return [described.get(at) or describe_inline(vector) for at, vector in enumerate(vectors)]
+    """Descriptors of the vectors, which share one file, put before the commit. None stands in the log itself: that is
+    allowed, but other engines' VACUUM fails on it."""
+    if not vectors:
+        return []
+    name = uuid.uuid4()
+    file = encode_file(vectors)
+    draft.vector_file = (relative_path(uuid_name(name)), file.data)
+    return describe_file(name, file, vectors)
 
 
 def _with_partition_values(

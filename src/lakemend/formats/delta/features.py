@@ -7,10 +7,11 @@ protocol, grown by what the new definition needs and never shrunk.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from lakemend.errors import UnsupportedFeatureError
-from lakemend.formats.delta.actions import Protocol
-from lakemend.formats.delta.properties import CHECK_PREFIX, FEATURE_PREFIX, FEED, MAPPING_MODE, is_on, whole
+from lakemend.formats.delta.actions import MetaData, Protocol
+from lakemend.formats.delta.properties import CHECK_PREFIX, FEATURE_PREFIX, FEED, MAPPING_MODE, VECTORS, is_on, whole
 from lakemend.formats.delta.protocol import (
     MAX_READER,
     MAX_WRITER,
@@ -18,6 +19,7 @@ from lakemend.formats.delta.protocol import (
     features,
     features_of_schema,
     required,
+    supports,
     upgraded,
 )
 from lakemend.schema import Struct
@@ -34,13 +36,29 @@ def needed_features(schema: Struct, properties: Mapping[str, str]) -> frozenset[
         "changeDataFeed": is_on(properties, FEED),
         "checkConstraints": any(key.startswith(CHECK_PREFIX) for key in properties),
         "columnMapping": properties.get(MAPPING_MODE, "none").lower() != "none",
-        "deletionVectors": is_on(properties, "delta.enableDeletionVectors"),
+        "deletionVectors": is_on(properties, VECTORS),
         "inCommitTimestamp": is_on(properties, "delta.enableInCommitTimestamps"),
         "typeWidening": is_on(properties, "delta.enableTypeWidening"),
         "v2Checkpoint": properties.get("delta.checkpointPolicy", "classic").lower() == "v2",
     }
     turned_on = {name for name, on in by_property.items() if on}
     return features_of_schema(schema) | turned_on | _asked_for(properties)
+
+
+def has_vectors(protocol: Protocol, meta: MetaData) -> bool:
+    """Whether deletion vectors may be written as things are."""
+    return supports(protocol, "deletionVectors") and is_on(meta.configuration, VECTORS)
+
+
+def with_vectors(meta: MetaData) -> MetaData:
+    return replace(meta, configuration=meta.configuration | {VECTORS: "true"})
+
+
+def only_brings_vectors(old: Protocol, new: Protocol) -> bool:
+    """Whether the two protocols mean the same, but for deletion vectors."""
+    return features(new) - {"deletionVectors"} == features(old) - {"deletionVectors"} and supports(
+        new, "deletionVectors"
+    )
 
 
 def _asked_for(properties: Mapping[str, str]) -> frozenset[str]:

@@ -3,7 +3,8 @@
 The snapshot reads with `parse_column`; the commit module writes with `format_value`. In the log a
 null and an empty string both mean NULL, for every type. A path in the log is URI-encoded on top of
 the Hive-escaped directory names that stand on disk: `day=a%2Fb/x y.parquet` on disk is
-`day=a%252Fb/x%20y.parquet` in the log.
+`day=a%252Fb/x%20y.parquet` in the log. Letters beyond ASCII stand there as they are: other engines compare the
+spelling with their own, and take a file spelled otherwise for one that no version needs.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 # What Hadoop's partition paths escape, as Spark does it.
 _HIVE_ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^" + "".join(map(chr, range(1, 0x20))))
-# What stays as it is in a URI path; the rest is percent-encoded as UTF-8.
-_URI_SAFE = "/!$&'()*+,;=:@-._~"
+# What Java's URIs encode in a path, as UTF-8: ASCII that has another meaning there, controls, and spaces of any script.
+_URI_ENCODED = re.compile(
+    r"[^A-Za-z0-9/!$&'()*+,;=:@\-._~\u00a1-\U0010ffff]|[\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+)
 # Python's own context has 28 digits, fewer than decimal(38, s).
 _WIDE = Context(prec=80)
 
@@ -43,7 +46,7 @@ def unescape_hive(name: str) -> str:
 
 def encode_path(path: str) -> str:
     """A plain path below the table as the log spells it."""
-    return quote(path, safe=_URI_SAFE)
+    return _URI_ENCODED.sub(lambda match: quote(match[0], safe=""), path)
 
 
 def decode_path(path: str) -> str:
@@ -213,13 +216,15 @@ def lookup(values: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
 
 
 def to_map(values: pa.StructArray) -> pa.MapArray:
-    """A struct of strings, one field per partition column, as the map checkpoints hold."""
+    """A struct of strings, one field per partition column, as the map checkpoints hold; a null stays one."""
     rows, width = len(values), values.type.num_fields
+    absent = values.is_null() if values.null_count else None
     names = [values.type.field(i).name for i in range(width)]
     offsets = pa.array(range(0, rows * width + 1, width) if width else [0] * (rows + 1), pa.int32())
     if not width:
-        return pa.MapArray.from_arrays(offsets, pa.array([], pa.string()), pa.array([], pa.string()))
+        nothing = pa.array([], pa.string())
+        return pa.MapArray.from_arrays(offsets, nothing, nothing, mask=absent)
     keys = pa.array(names * rows, pa.string())
     columns = pa.concat_arrays([pc.struct_field(values, [i]).cast(pa.string()) for i in range(width)])
     order = pa.array([c * rows + r for r in range(rows) for c in range(width)], pa.int64())
-    return pa.MapArray.from_arrays(offsets, keys, columns.take(order))
+    return pa.MapArray.from_arrays(offsets, keys, columns.take(order), mask=absent)

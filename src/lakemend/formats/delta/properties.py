@@ -19,6 +19,7 @@ FEATURE_PREFIX = "delta.feature."
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
 MAPPING_MODE = "delta.columnMapping.mode"
 FEED = "delta.enableChangeDataFeed"
+VECTORS = "delta.enableDeletionVectors"
 DEAD_SHARE = "write.mask.max-dead-share"
 DEFAULT_DEAD_SHARE = 0.5
 
@@ -112,7 +113,7 @@ _KNOWN: dict[str, Callable[[str], None]] = {
     "delta.dataSkippingStatsColumns": _any,
     "delta.deletedFileRetentionDuration": _parsed(parse_interval),
     FEED: _boolean,
-    "delta.enableDeletionVectors": _boolean,
+    VECTORS: _boolean,
     "delta.enableExpiredLogCleanup": _boolean,
     "delta.enableFullRetentionRollback": _boolean,
     "delta.enableInCommitTimestamps": _boolean,
