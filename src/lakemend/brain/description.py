@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
+
 from lakemend.brain.addresses import Address
 from lakemend.brain.names import quoted
 from lakemend.formats.format import Format, Metadata, PartitionField
@@ -40,7 +42,11 @@ def table_answer(
         "partitioning": [partition_answer(field) for field in metadata.partitioning],
         "properties": metadata.properties,
         "comment": metadata.comment,
-        "checks": {**enforced_checks(metadata), **generated_checks(schema)},
+        "checks": {
+            **enforced_checks(metadata),
+            **invariant_checks(metadata.schema, format.name),
+            **generated_checks(schema),
+        },
         "capabilities": sorted(capabilities),
         "table_id": metadata.id,
         "write": format.write_settings(metadata),
@@ -57,6 +63,26 @@ def partition_answer(field: PartitionField) -> dict[str, Any]:
 def enforced_checks(metadata: Metadata) -> dict[str, str]:
     """A CHECK must be true, as other Delta writers enforce it; for Spark alone an unknown one would pass."""
     return {name: f"({sql}) IS TRUE" for name, sql in metadata.checks.items()}
+
+
+def invariant_checks(schema: Struct, format_name: str, above: str = "") -> dict[str, str]:
+    """What tables from before there were CHECKs ask of a column; true or broken, like a CHECK."""
+    found = {}
+    for field in schema["fields"]:
+        name = above + field["name"]
+        text = (field.get("metadata") or {}).get(f"{format_name}.invariants")
+        if text:
+            found[f"invariant of {name}"] = f"({_invariant(text)}) IS TRUE"
+        if isinstance(field["type"], dict) and field["type"].get("type") == "struct":
+            found |= invariant_checks(field["type"], format_name, f"{name}.")
+    return found
+
+
+def _invariant(text: str) -> str:
+    try:
+        return str(orjson.loads(text)["expression"]["expression"])
+    except (ValueError, KeyError, TypeError):
+        return text  # no expression either: Spark refuses to write by it
 
 
 def generated_checks(schema: Struct) -> dict[str, str]:

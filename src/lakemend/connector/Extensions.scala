@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.lakemend.{BeforeImage, ChecksLast, GroupedTasks, JoinPruning, MergePlan, PackUnused, PartitionsFirst, ReplaceRows, SparkBridge, UnsteadySource}
+import org.apache.spark.sql.lakemend.{AllowedExpressions, BeforeImage, ChecksLast, GroupedTasks, JoinPruning, MergePlan, PackUnused, PartitionsFirst, ReplaceRows, SparkBridge, UnsteadySource}
 
 /** Found by every new session through META-INF/services. */
 class Extensions extends SparkSessionExtensionsProvider {
@@ -24,6 +24,7 @@ class Extensions extends SparkSessionExtensionsProvider {
     }
     extensions.injectOptimizerRule(BeforeImage(_))
     extensions.injectCheckRule(OwnReads(_))
+    extensions.injectPostHocResolutionRule(AllowedExpressions(_))
     extensions.injectPostHocResolutionRule(ReplaceRows(_))
     extensions.injectPostHocResolutionRule(_ => ChecksLast)
     extensions.injectQueryStagePrepRule(_ => PackUnused)

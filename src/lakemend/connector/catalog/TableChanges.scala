@@ -9,6 +9,7 @@ import org.apache.spark.sql.connector.catalog.{ColumnDefaultValue, TableCatalog,
 import org.apache.spark.sql.connector.catalog.TableChange._
 import org.apache.spark.sql.connector.catalog.constraints.{Check, Constraint}
 import org.apache.spark.sql.connector.expressions.{NamedReference, Transform}
+import org.apache.spark.sql.lakemend.TableExpressions
 
 /** ALTER TABLE as the brain takes it (docs/architecture.md, *alter changes*). */
 object TableChanges {
@@ -44,6 +45,8 @@ object TableChanges {
     case c: UpdateColumnPosition => position(at("update_position", c.fieldNames), c.position)
     case c: UpdateColumnDefaultValue =>
       val sql = Option(c.newCurrentDefault).map(_.getSql).getOrElse(c.newDefaultValue)
+      Option(sql).filter(_.nonEmpty).foreach(TableExpressions.requireAllowed(TableExpressions.Default,
+        s"the column ${c.fieldNames.mkString(".")}", _, Some(Nil)))
       at("update_default", c.fieldNames).put("default", Option(sql).filter(_.nonEmpty).orNull)
     case c: AddConstraint => TableRequests.check(c.constraint) match {
       // The version whose rows Spark has found to satisfy it.
@@ -81,8 +84,10 @@ object TableRequests {
 
   def stage(mode: String, info: TableInfo): ObjectNode = {
     val asked = info.properties.asScala
+    val schema = Columns.toSchema(info.columns)
+    TableExpressions.requireAllowed(schema)
     val node = Bridge.request().put("mode", mode)
-    node.set[JsonNode]("schema", Bridge.mapper.readTree(Columns.toSchema(info.columns).json))
+    node.set[JsonNode]("schema", Bridge.mapper.readTree(schema.json))
     node.set[JsonNode]("partitioning", partitioning(info.partitions))
     asked.get(TableCatalog.PROP_PROVIDER).foreach(node.put("format", _))
     asked.get(TableCatalog.PROP_LOCATION).foreach(node.put("location", _))
@@ -109,7 +114,9 @@ object TableRequests {
   }
 
   def check(constraint: Constraint): (String, String) = constraint match {
-    case c: Check => c.name -> c.predicateSql
+    case c: Check =>
+      TableExpressions.requireAllowed(TableExpressions.Check, s"the constraint ${c.name}", c.predicateSql, None)
+      c.name -> c.predicateSql
     case other => throw LakemendException.invalid(s"the constraint ${other.toDDL} cannot be kept",
       "only CHECK constraints are enforced on write", "leave it out, or state it as a CHECK")
   }

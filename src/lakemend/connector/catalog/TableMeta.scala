@@ -7,6 +7,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.Bridge
 import lakemend.joins.Transforms
 import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.lakemend.TableExpressions
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
 
 /** One partition field: `name` is its name in the table's partitioning, `source` the column it is made of. */
@@ -28,7 +29,7 @@ class TableMeta(val json: JsonNode) {
   val format: String = json.get("format").asText
   /** None: the table does not exist yet (a creatable path, or staged). */
   val version: Option[String] = Option(json.get("version")).filterNot(_.isNull).map(_.asText)
-  val schema: StructType = struct("schema")
+  val schema: StructType = TableExpressions.requireReadable(struct("schema"), name)
   /** The same shape as `schema`, with the names the data files use. */
   val physical: StructType = struct("physical")
   /** Data files are read by field id, not by name. */
