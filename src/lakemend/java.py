@@ -157,8 +157,9 @@ def _scripted_home(real: Path) -> Path:
             found=[str(real)],
         )
     script = _SCRIPT.format(module=shlex.quote(_MODULE), java=shlex.quote(str(real / "bin" / "java"))).encode()
-    home = cache.directory() / "java" / hashlib.sha256(script).hexdigest()[:16]
-    target = home / "bin" / "java"
-    if not (target.exists() and target.read_bytes() == script and os.access(target, os.X_OK)):
+    name = f"java/{hashlib.sha256(script).hexdigest()[:16]}/bin/java"
+    target = cache.find(name)
+    if target is None or target.read_bytes() != script or not os.access(target, os.X_OK):
+        target = cache.directory() / name
         cache.write(target, script, executable=True)
-    return home
+    return target.parent.parent

@@ -24,7 +24,16 @@ from lakemend.brain.service import Brain
 from lakemend.errors import InvalidInputError, ReplaceWhereError, TableError, TableNotFoundError
 from lakemend.replace import Settings, replace_on, replace_using, replace_where
 from lakemend.report import Report
-from lakemend.session import brain, catalog_of, is_catalog, join_settings, parse_name, timestamp_micros, warehouse_of
+from lakemend.session import (
+    brain,
+    catalog_of,
+    is_catalog,
+    join_settings,
+    parse_name,
+    running,
+    timestamp_micros,
+    warehouse_of,
+)
 from lakemend.statements import Update, delete
 
 _REQUEST = "lakemend.request"
@@ -47,12 +56,21 @@ class Table:
             raise InvalidInputError(
                 f"{where!r} names no table", remedy='pass a name such as "db.orders" or a path', where=str(where)
             )
-        self.spark = spark
+        self._spark = spark
         self._version = version
         self._timestamp = timestamp
         self.path = where if _is_path(where) else None
-        self.parts = [PATH_CATALOG, where] if self.path else _name_parts(spark, where)
+        self.parts = [PATH_CATALOG, where] if self.path else _name_parts(running(spark, where), where)
         self.name = ".".join(_quote(part) for part in self.parts)
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session it was made in; once that is stopped, the one that runs."""
+        return running(self._spark, self.path or self.name)
+
+    def require_session(self) -> None:
+        """Raises where no session runs: not even a Column can be made then."""
+        running(self._spark, self.path or self.name)
 
     # ---- reading
 

@@ -23,6 +23,7 @@ from lakemend.session import catalog_of, is_catalog, parse_name, timestamp_micro
 
 PROGRAM = """
 import sys
+from pathlib import Path
 import lakemend
 from lakemend import errors
 from pyspark.sql import SparkSession
@@ -259,13 +260,27 @@ def test_stop_and_start_again(tmp_path: Path) -> None:
         assert lakemend.attach(plain, warehouse="one") is plain
         plain.sql("CREATE NAMESPACE lake.db")
         round_trip(plain, "lake.db.t")
+        kept = [lakemend.table(plain, "lake.db.t"), lakemend.table(plain, str(Path("by_path").absolute()))]
+        kept[1].append([{"x": 1}])
         plain.stop()
+        for table in kept:
+            for use in (
+                table.to_df,
+                lambda: table.append([{"x": 2}]),
+                lambda: table.delete("x = 1"),
+                lambda: table.update({"x": "x + 1"}),
+                lambda: lakemend.table(plain, "db.t"),
+            ):
+                assert "lakemend.session(" in str(raises(errors.SessionError, use))
         stopped = raises(errors.SessionError, lambda: lakemend.attach(plain))
         assert "stopped" in str(stopped)
 
         spark = lakemend.session("two", master="local[1]", conf=FAST)
         spark.sql("CREATE NAMESPACE lake.db")
         round_trip(spark, "lake.db.t")
+        assert kept[0].to_df().count() == 100
+        kept[1].append([{"x": 2}])
+        assert kept[1].version == 1 and kept[1].to_df().count() == 2
         late = raises(errors.SessionError, lambda: lakemend.session(s3=True))
         assert "hadoop-aws:3.5.0" in str(late)
 

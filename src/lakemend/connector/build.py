@@ -84,11 +84,13 @@ def connector_jar() -> Path:
     prebuilt = PREBUILT / name
     if prebuilt.exists():
         return prebuilt
+    found = cache.find(name)
+    if found is not None:
+        return found
     cached = cache.directory() / name
-    if not cached.exists():
-        with _locked(cached):
-            if not cached.exists():
-                cache.write(cached, compile_jar(spark))
+    with _locked(cached):
+        if not cached.exists():
+            cache.write(cached, compile_jar(spark))
     return cached
 
 

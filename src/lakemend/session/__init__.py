@@ -14,7 +14,7 @@ from lakemend.session.names import (
     timestamp_micros,
     warehouse_of,
 )
-from lakemend.session.start import attach, brain, session
+from lakemend.session.start import attach, brain, running, session
 
 __all__ = [
     "attach",
@@ -24,6 +24,7 @@ __all__ = [
     "is_catalog",
     "join_settings",
     "parse_name",
+    "running",
     "session",
     "timestamp_micros",
     "warehouse_of",

@@ -100,12 +100,8 @@ def attach(spark: SparkSession, catalog: str = "lake", warehouse: str | os.PathL
             f"attach needs a SparkSession, not {type(spark).__name__}",
             remedy="pass the `spark` of your program, or start one with lakemend.session(…)",
         )
-    if spark._sc._jsc is None:
-        raise SessionError(
-            "the Spark session is stopped",
-            cause="spark.stop() was called",
-            remedy="start a new one with lakemend.session(…)",
-        )
+    if _is_stopped(spark):
+        raise _stopped("the Spark session is stopped")
     build.check_supported(spark.version)
     spark_home = build.installed_spark()
     if spark_home.version != spark.version:
@@ -129,6 +125,29 @@ def _join(spark: SparkSession, jar: Path, catalog: str, warehouse: str | os.Path
     storage.use_hadoop(hadoop.opener(jvm, spark._jsc.hadoopConfiguration(), filter(None, atomic.split(","))))
     _register_brain(jvm, catalog, place)
     return spark
+
+
+def running(spark: SparkSession, what: str) -> SparkSession:
+    """The session that `what` is to be used in: the given one or, once that is stopped, the one that runs now."""
+    if not _is_stopped(spark):
+        return spark
+    found = _running_session()
+    if found is None:
+        raise _stopped(f"the Spark session of {what} is stopped")
+    return found
+
+
+def _is_stopped(spark: SparkSession) -> bool:
+    context = getattr(spark, "_sc", None)
+    return context is not None and context._jsc is None
+
+
+def _stopped(problem: str) -> SessionError:
+    return SessionError(
+        problem,
+        cause="spark.stop() was called, and no other session runs",
+        remedy="start a new one with lakemend.session(…)",
+    )
 
 
 def _running_session() -> SparkSession | None:

@@ -173,3 +173,89 @@ def test_without_a_home_the_cache_is_a_private_temporary_directory(
     found = build.cache.directory()
     assert found.parent == tmp_path
     assert found.stat().st_mode & 0o077 == 0
+
+
+# ---- who else could put a jar there
+
+
+@pytest.fixture
+def cached(sources: Path, tmp_path: Path) -> Path:
+    """A jar in the cache that LAKEMEND_CACHE names."""
+    return build.connector_jar()
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o757])
+@pytest.mark.parametrize("place", ["cache", "above", "jar"])
+def test_a_jar_that_others_could_have_planted_is_not_used(
+    cached: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, mode: int
+) -> None:
+    if place == "above":
+        above = tmp_path / "above"
+        above.mkdir()
+        cached.parent.rename(above / "cache")
+        monkeypatch.setenv("LAKEMEND_CACHE", str(above / "cache"))
+        above.chmod(mode)
+    else:
+        (cached if place == "jar" else cached.parent).chmod(mode)
+    with pytest.raises(SessionError, match="is not safe to use.*other users can write to"):
+        build.connector_jar()
+    assert runs(tmp_path) == 1
+
+
+def test_nor_is_it_compiled_into_such_a_directory(
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)  # as /tmp is: fine to make a directory in, not to be one
+    monkeypatch.setenv("LAKEMEND_CACHE", str(shared))
+    with pytest.raises(SessionError, match="not safe"):
+        build.connector_jar()
+    assert list(shared.iterdir()) == []
+    monkeypatch.setenv("LAKEMEND_CACHE", str(shared / "mine"))
+    assert build.connector_jar().exists()
+
+
+def test_a_jar_of_another_user_is_not_used(cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    if cached.stat().st_uid == 0:
+        assert build.connector_jar() == cached  # root's may be used by everybody
+        monkeypatch.setattr(build.cache, "_UNMAPPED", 0)
+        os.chown(cached, 54321, -1)
+    with pytest.raises(SessionError, match="belongs to another user"):
+        build.connector_jar()
+
+
+def test_an_unsafe_home_is_passed_over(sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LAKEMEND_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "xdg" / "lakemend").mkdir(parents=True)
+    (tmp_path / "xdg" / "lakemend").chmod(0o777)
+    jar = build.connector_jar()
+    assert jar.parent.parent == tmp_path
+    (tmp_path / "xdg" / "lakemend" / jar.name).write_bytes(b"planted")
+    assert build.connector_jar() == jar
+
+
+def test_a_cache_that_can_only_be_read_is_used_if_it_holds_the_jar(
+    cached: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cached.parent.chmod(0o555)
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
+    try:
+        assert build.connector_jar() == cached
+        assert runs(tmp_path) == 1
+        cached.unlink()
+        with pytest.raises(SessionError, match="cannot be written"):
+            build.connector_jar()
+    finally:
+        cached.parent.chmod(0o755)
+
+
+def test_a_link_into_a_safe_directory_is_followed(
+    cached: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to(cached.parent)
+    monkeypatch.setenv("LAKEMEND_CACHE", str(tmp_path / "link"))
+    assert build.connector_jar().samefile(cached)
