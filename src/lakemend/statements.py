@@ -31,7 +31,7 @@ class Update:
 
     def __init__(self, table: Table, set: Mapping[str, Any] | None = None, where: str | Column | None = None) -> None:
         self._table = table
-        table.require_session()
+        table._require_session()
         self._assignments: list[tuple[str, Column]] = []
         self._conditions: list[Column] = []
         for column, value in (set or {}).items():
@@ -69,7 +69,7 @@ class Update:
 
 
 def delete(table: Table, where: str | Column | None, *, dry_run: bool, retries: int | None) -> Report:
-    table.require_session()
+    table._require_session()
     condition = None if where is None else _expression(where)
     if dry_run:
         return _dry_run(table, "delete", condition)

@@ -94,6 +94,9 @@ class Store(Protocol):
         ...
 
 
+_TOGETHER = 1000  # what S3 deletes in one request
+
+
 class ObjectStore:
     """A store over obstore."""
 
@@ -217,6 +220,24 @@ class ObjectStore:
             raise self._failed("look-up", path, error) from error
 
     def delete(self, paths: Iterable[str]) -> Names:
+        wanted = list(paths)
+        failed: Names = []
+        for start in range(0, len(wanted), _TOGETHER):
+            together = wanted[start : start + _TOGETHER]
+            if len(together) == 1 or self._local is not None or not self._deleted_together(together):
+                failed += self._delete_each(together)
+        return failed
+
+    def _deleted_together(self, paths: Names) -> bool:
+        """In one request, where the store has such a one; False if any of them may still be there."""
+        try:
+            obstore.delete(self._backend, [self._at(path) for path in paths])
+        except Exception as error:
+            log.info("%d files of %s are deleted one by one: %s", len(paths), self.url, str(error).split("\n", 1)[0])
+            return False
+        return True
+
+    def _delete_each(self, paths: Names) -> Names:
         failed = []
         for path in paths:
             try:

@@ -68,7 +68,7 @@ class Table:
         """The session it was made in; once that is stopped, the one that runs."""
         return running(self._spark, self.path or self.name)
 
-    def require_session(self) -> None:
+    def _require_session(self) -> None:
         """Raises where no session runs: not even a Column can be made then."""
         running(self._spark, self.path or self.name)
 
