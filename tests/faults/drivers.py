@@ -2,7 +2,7 @@
 
 The tests hold a `Driver`; the process runs this module's `main`. `go` lets it write to its table, whose columns are
 those of `lakes.SCHEMA`: every statement writes `Driver.ROWS` rows that name it, in several files. `change` lets it run
-one of `row_statements.py` on any table.
+one of `row_statements.py` on any table, `work` a series of those in `roles.py`.
 
 A process that is frozen leaves the same files as one that is killed at that moment: what is on the disk is what it had
 written. So a test may look at many moments of one driver (`frozen`), which starts slowly.
@@ -67,6 +67,17 @@ class Driver:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([location, number]) + "\n")
         self._process.stdin.flush()
+
+    def work(self, location: str, role: str, worker: str, numbers: tuple[int, int]) -> None:
+        """Lets it run the statements of one of `roles.py` with these numbers, from … to below …."""
+        assert self._process.stdin is not None
+        order = {"location": location, "role": role, "worker": worker, "numbers": numbers}
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
 
     @property
     def has_spoken(self) -> bool:
@@ -178,6 +189,7 @@ def _kill(pid: int) -> None:
 def main(location: str, scratch: str, verb: str, writer: str, first: int) -> None:
     import lakemend
     from tests.conftest import FAST
+    from tests.faults.roles import work
 
     conf = {**FAST, "spark.sql.warehouse.dir": f"{scratch}/spark", "spark.local.dir": f"{scratch}/local"}
     spark = lakemend.session(warehouse=f"{scratch}/warehouse", master="local[2]", conf=conf)
@@ -187,6 +199,10 @@ def main(location: str, scratch: str, verb: str, writer: str, first: int) -> Non
     number = first
     for line in sys.stdin:
         order = json.loads(line)
+        if isinstance(order, dict):
+            where = lakemend.table(spark, order["location"]).name
+            work(spark, where, order["role"], order["worker"], range(*order["numbers"]), _tell)
+            continue
         if isinstance(order, list):
             version = _change(spark, *order)
             print(json.dumps(["change", *order, version]), flush=True)
@@ -196,6 +212,10 @@ def main(location: str, scratch: str, verb: str, writer: str, first: int) -> Non
             version = _run(spark, table, chosen, writer, number)
             print(json.dumps([chosen, writer, number, version]), flush=True)
             number += 1
+
+
+def _tell(what: Any) -> None:
+    print(json.dumps(what), flush=True)
 
 
 def _run(spark: Any, table: Any, verb: str, writer: str, number: int) -> int:

@@ -137,3 +137,33 @@ def test_schemes_of_hadoop():
     finally:
         storage.use_hadoop(None)
     assert opened == ["hdfs://nn/a"]
+
+
+def test_many_objects_are_deleted_in_few_requests(monkeypatch):
+    store = ObjectStore("s3://bucket", MemoryStore())
+    names = [f"a/{i}" for i in range(2500)]
+    for name in names:
+        store.put(name, b"x")
+    store.put("kept", b"x")
+    asked = []
+    delete = storage.obstore.delete
+    monkeypatch.setattr(storage.obstore, "delete", lambda backend, paths: asked.append(paths) or delete(backend, paths))
+    assert store.delete(names) == []
+    assert [entry.path for entry in store.list()] == ["kept"]
+    assert len(asked) == 3
+
+
+def test_what_cannot_be_deleted_together_is_deleted_one_by_one(monkeypatch):
+    store = ObjectStore("s3://bucket", MemoryStore())
+    for name in "abc":
+        store.put(name, b"x")
+    delete = storage.obstore.delete
+
+    def refusing(backend, paths):
+        if isinstance(paths, list) or paths == "b":
+            raise PermissionError("not this one")
+        delete(backend, paths)
+
+    monkeypatch.setattr(storage.obstore, "delete", refusing)
+    assert store.delete(["a", "b", "missing", "c"]) == ["b"]
+    assert [entry.path for entry in store.list()] == ["b"]
