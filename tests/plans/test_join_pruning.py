@@ -43,3 +43,110 @@ def test_a_broadcast_of_grouped_rows_prunes_too(spark: SparkSession, namespace: 
         done = both(spark, query)
     assert "12 of 20 files" in done.plan, done.plan
     assert len(done.rows) == 120
+
+
+def _sides(spark: SparkSession, namespace: str) -> tuple[str, str]:
+    """Forty rows in eight files by `k`, and two keys that lie in two of them."""
+    t, s = f"{namespace}.t", f"{namespace}.s"
+    rows = "SELECT id, CAST(id DIV 5 AS INT) AS k, CAST(id % 3 AS INT) AS g, CAST(id % 7 AS INT) AS v FROM range(40)"
+    spark.sql(rows).repartitionByRange(8, "k").writeTo(t).create()
+    spark.sql(rows).where("id IN (17, 35)").coalesce(1).writeTo(s).create()
+    assert spark.table(t).select("_file").distinct().count() > 4
+    return t, s
+
+
+# Rows of a side that are made of more rows than those that have the key.
+_WHOLE = {
+    "window": "SELECT id, k, row_number() OVER (ORDER BY id) AS rn, count(*) OVER () AS n FROM {t}",
+    "lag": "SELECT id, k, lag(id) OVER (ORDER BY id) AS before FROM {t}",
+    "rank": "SELECT id, k, rank() OVER (PARTITION BY g ORDER BY id) AS r FROM {t}",
+    "ranked": "SELECT * FROM (SELECT id, k, rank() OVER (PARTITION BY g ORDER BY id DESC) AS r FROM {t}) WHERE r < 4",
+    "limit": "SELECT id, k FROM {t} ORDER BY id LIMIT 20",
+    "offset": "SELECT id, k FROM {t} ORDER BY id OFFSET 19",
+    "both": "SELECT id, k FROM {t} ORDER BY id LIMIT 30 OFFSET 2",
+    "aggregate": "SELECT max(id) AS id, max(k) AS k, count(*) AS n FROM {t} GROUP BY g",
+    "outer": "SELECT a.id, b.k FROM {t} a LEFT JOIN {t} b ON a.id = b.id + 20",
+    "full": "SELECT a.id, b.k FROM {t} a FULL JOIN {t} b ON a.id = b.id + 20",
+    "kept once": "SELECT a.id, a.k FROM {t} a LEFT ANTI JOIN {t} b ON a.id = b.id + 20",
+    "some of a window": "SELECT * FROM (SELECT id, k, count(*) OVER (PARTITION BY g) AS n FROM {t}) WHERE n > 1",
+    "mixed": "SELECT id, k, n FROM (SELECT id, k, count(*) OVER () AS n FROM {t} UNION ALL SELECT id, k, 0 FROM {t})",
+    "numbered": "SELECT id, k, monotonically_increasing_id() AS n FROM (SELECT /*+ COALESCE(1) */ * FROM {t})",
+    "exploded": "SELECT id, e AS k FROM {t} LATERAL VIEW explode(array(k, k + 3)) x AS e",
+    "grouped twice": "SELECT max(id) AS id, k, grouping(k) AS n FROM {t} GROUP BY GROUPING SETS ((k), ())",
+}
+_CLOSELY = ("window", "limit", "aggregate")
+
+
+def test_what_is_below_a_join_sees_every_row(spark: SparkSession, namespace: str) -> None:
+    t, s = _sides(spark, namespace)
+    wrong = []
+    for name, below in _WHOLE.items():
+        for join in ("JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN", "FULL JOIN") if name in _CLOSELY else ("JOIN",):
+            query = f"SELECT * FROM ({below.format(t=t)}) x {join} (SELECT k FROM {s}) s ON x.k = s.k"
+            with settings(spark, {"spark.sql.optimizer.dynamicPartitionPruning.enabled": "false"}):
+                expected = ran(spark, query)
+            for adaptive in ("true", "false") if name in _CLOSELY else ("true",):
+                with settings(spark, {"spark.sql.adaptive.enabled": adaptive}):
+                    found = ran(spark, query)
+                if found.rows != expected.rows:
+                    wrong.append(f"{name}, {join}: {found.rows} for {expected.rows}")
+    assert not wrong, "\n".join(wrong)
+
+
+# What a filter on the key may go below.
+_PART = {
+    "columns": "SELECT id, k AS k, id + 1 AS n FROM {t} WHERE v < 6",
+    "groups": "SELECT k, count(*) AS n FROM {t} GROUP BY k",
+    "distinct": "SELECT DISTINCT k, g FROM {t}",
+    "window": "SELECT id, k, row_number() OVER (PARTITION BY k ORDER BY id) AS rn FROM {t}",
+    "first": "SELECT * FROM (SELECT id, k, row_number() OVER (PARTITION BY k ORDER BY id) AS n FROM {t}) WHERE n < 3",
+    "union": "SELECT id, k FROM {t} UNION ALL SELECT id, k FROM {t} WHERE v > 2",
+    "inner join": "SELECT a.id, a.k FROM {t} a JOIN {t} b ON a.id = b.id + 5",
+    "left join": "SELECT a.id, a.k, b.v FROM {t} a LEFT JOIN {t} b ON a.id = b.id + 5",
+    "anti join": "SELECT a.id, a.k FROM {t} a LEFT ANTI JOIN {t} b ON a.id = b.id + 50",
+    "exploded": "SELECT id, k, e FROM {t} LATERAL VIEW explode(array(v, v + 1)) x AS e",
+    "shuffled": "SELECT /*+ REPARTITION(3, g) */ id, k FROM {t}",
+}
+
+
+def test_files_are_skipped_where_a_filter_on_the_key_may_go(spark: SparkSession, namespace: str) -> None:
+    t, s = _sides(spark, namespace)
+    wrong = []
+    for name, below in _PART.items():
+        query = f"SELECT /*+ BROADCAST(s) */ * FROM ({below.format(t=t)}) x JOIN (SELECT k FROM {s}) s ON x.k = s.k"
+        found = ran(spark, query)
+        with settings(spark, {"spark.sql.optimizer.dynamicPartitionPruning.enabled": "false"}):
+            expected = ran(spark, query)
+        if found.rows != expected.rows or "2 of 8 files" not in found.plan:
+            wrong.append(f"{name}: {found.rows} for {expected.rows}\n{found.plan}")
+    assert not wrong, "\n".join(wrong)
+
+
+# Evaluated again it may give other keys, and files that the join needs would be left out.
+_UNSTEADY = {
+    "random": "SELECT k FROM {s} WHERE rand() < 2",
+    "limit": "SELECT k FROM {s} LIMIT 3",
+    "row_number": "SELECT k FROM (SELECT k, row_number() OVER (ORDER BY g) AS n FROM {s}) WHERE n < 3",
+    "any": "SELECT first(k) AS k FROM {s} GROUP BY g",
+}
+
+
+@pytest.mark.parametrize("name", _UNSTEADY)
+def test_keys_that_may_be_others_each_time_rule_out_nothing(spark: SparkSession, namespace: str, name: str) -> None:
+    t, s = _sides(spark, namespace)
+    keys = _UNSTEADY[name].format(s=s)
+    found = ran(spark, f"SELECT /*+ BROADCAST(s) */ * FROM {t} x JOIN ({keys}) s ON x.k = s.k")
+    assert "8 of 8 files" in found.plan and len(found.rows) == 10, found.plan
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_a_merge_stores_what_its_source_says(spark: SparkSession, namespace: str, mode: str) -> None:
+    t, s = _sides(spark, namespace)
+    target = f"{namespace}.target"
+    spark.sql(f"CREATE TABLE {target} (id BIGINT, rn INT, n BIGINT) TBLPROPERTIES ('write.merge.mode' = '{mode}')")
+    spark.sql(f"INSERT INTO {target} VALUES (35, 0, 0)")
+    spark.sql(f"""MERGE INTO {target} USING (SELECT x.id, x.rn, x.n FROM
+        (SELECT id, k, row_number() OVER (ORDER BY id) AS rn, count(*) OVER () AS n FROM {t}) x
+        JOIN {s} s ON x.id = s.id AND x.k = s.k) y ON target.id = y.id
+        WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *""")
+    assert sorted(map(tuple, spark.table(target).collect())) == [(17, 18, 40), (35, 36, 40)]

@@ -1,0 +1,35 @@
+package org.apache.spark.sql.lakemend
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.catalyst.plans.logical._
+
+/**
+ * Whether a plan gives the same rows each time it is evaluated, in whatever order its own input comes.
+ *
+ * The keys of a broadcast are those of the join's own broadcast as a rule, but nothing forces Spark to evaluate it once:
+ * keys of another evaluation would rule out files that the join needs.
+ */
+object SteadyRows {
+  def of(plan: LogicalPlan): Boolean = !plan.exists {
+    case _: GlobalLimit | _: LocalLimit | _: Offset | _: Tail | _: Sample | _: WindowGroupLimit => true
+    case other => other.expressions.exists(e => !e.deterministic || e.exists(isUnsteady))
+  }
+
+  private def isUnsteady(e: Expression): Boolean = e match {
+    case WindowExpression(_: RankLike, _) => false
+    case WindowExpression(AggregateExpression(_, _, _, _, _), spec) => !isOfPeers(spec.frameSpecification)
+    case _: WindowExpression => true
+    case _: Count | _: Sum | _: Min | _: Max | _: Average | _: RankLike => false
+    case _: AggregateFunction => true
+    case subquery: SubqueryExpression => !of(subquery.plan)
+    case _ => false
+  }
+
+  /** Whether rows that are ordered alike see the same frame. */
+  private def isOfPeers(frame: WindowFrame): Boolean = frame match {
+    case SpecifiedWindowFrame(RangeFrame, _, _) => true
+    case SpecifiedWindowFrame(_, UnboundedPreceding, UnboundedFollowing) => true
+    case _ => false
+  }
+}
