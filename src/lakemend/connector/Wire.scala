@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.{ArrayNode, JsonNodeFactory, ObjectNode}
 import org.apache.spark.sql.connector.expressions.{Cast, Expression, Literal, NamedReference}
 import org.apache.spark.sql.connector.expressions.filter.{PartitionPredicate, Predicate}
+import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -27,7 +28,9 @@ object Wire {
     case n: Float => if (n.isNaN || n.isInfinite) nodes.textNode(n.toString) else nodes.numberNode(n.toDouble)
     case n: Double => if (n.isNaN || n.isInfinite) nodes.textNode(n.toString) else nodes.numberNode(n)
     case d: Decimal => nodes.textNode(d.toJavaBigDecimal.toPlainString)
-    case s: UTF8String => nodes.textNode(s.toString)
+    case s: UTF8String =>
+      if (isText(s)) nodes.textNode(s.toString)
+      else throw new IllegalArgumentException(s"no wire form for a string that is not UTF-8: $s")
     case b: Array[Byte] => nodes.textNode(Base64.getEncoder.encodeToString(b))
     case other => throw new IllegalArgumentException(s"no wire form for $other of type ${dataType.simpleString}")
   }
@@ -66,7 +69,7 @@ object Wire {
       p.children.foreach(c => args.add(predicate(c)))
       node
     case l: Literal[_] => literal(l)
-    case c: Cast =>
+    case c: Cast if !isCollated(c.dataType) =>
       val node = nodes.objectNode().put("op", "CAST")
       node.set[JsonNode]("type", dataType(c.dataType))
       node.set[JsonNode]("args", nodes.arrayNode().add(predicate(c.expression)))
@@ -88,8 +91,18 @@ object Wire {
 
   private def unknown: ObjectNode = nodes.objectNode().put("op", "UNKNOWN")
 
+  /** Whether it is UTF-8. Other bytes are values of strings too, but a text of JSON holds characters. */
+  def isText(s: UTF8String): Boolean = s.isValid
+
+  // The wire's names of types know nothing of collations.
+  private def isCollated(t: DataType): Boolean = t match {
+    case s: StringType => !SparkBridge.isBinaryComparable(s)
+    case _ => false
+  }
+
   private def literal(l: Literal[_]): ObjectNode =
-    try {
+    if (isCollated(l.dataType)) unknown
+    else try {
       val node = nodes.objectNode()
       node.set[JsonNode]("lit", value(l.value, l.dataType))
       node.set[JsonNode]("type", dataType(l.dataType))

@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Cast, Expression, Hex}
 import org.apache.spark.sql.types.{BinaryType, StringType}
+import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * The directory of a partition, Hive-style, and its values for the brain. Readers take the values from the table's
@@ -25,7 +26,12 @@ class PartitionPath(columns: Seq[PartitionColumn]) {
 
   /** Relative to the table, with a slash at its end; empty for an unpartitioned table. */
   def directory(key: InternalRow): String = columns.zip(texts).map { case (column, text) =>
-    val value = Option(text.eval(key)).map(_.toString).orNull
+    val value = text.eval(key) match {
+      case bytes: UTF8String if !Wire.isText(bytes) => throw LakemendException.invalid(
+        s"the value of partition column ${column.physicalName} is not UTF-8: it would be stored as $bytes",
+        "partition values are text in the table's log", "correct the value, or partition by another column")
+      case other => Option(other).map(_.toString).orNull
+    }
     if (!column.nullable && (value == null || value.isEmpty)) throw NullCheck.violation(column.name)
     // Hive's escaping lets NUL through, which no file system takes.
     val part = ExternalCatalogUtils.getPartitionPathString(column.physicalName, value).replace("\u0000", "%00")
