@@ -395,3 +395,21 @@ def test_binary_partition_values_that_are_no_text(spark: SparkSession, location:
         create(spark, spark.createDataFrame([(1, bytearray(b"\xff\x00\x80"))], "id int, p binary"), location, "p")
     assert_full(caught.value, "ff")
     assert not os.path.exists(location) or listing(location) == []
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_a_broken_constraint_names_its_table(spark: SparkSession, namespace: str, mode: str) -> None:
+    name = f"{namespace}.t"
+    verbs = ", ".join(f"'write.{verb}.mode' = '{mode}'" for verb in ("update", "merge"))
+    spark.sql(f"CREATE TABLE {name} (id INT NOT NULL, CONSTRAINT positive CHECK (id > 0)) TBLPROPERTIES ({verbs})")
+    spark.sql(f"INSERT INTO {name} VALUES (1), (2)")
+    for value, told in (("nullif(id, 1)", "NULL"), ("id - 1", "positive")):
+        for statement in (
+            f"INSERT INTO {name} SELECT {value} FROM VALUES (1), (3) AS x(id)",
+            f"UPDATE {name} SET id = {value}",
+            f"MERGE INTO {name} t USING (SELECT 1 AS n) s ON t.id = s.n WHEN MATCHED THEN UPDATE SET id = {value}",
+        ):
+            with pytest.raises(ConstraintViolationError, match=told) as caught:
+                spark.sql(statement)
+            assert caught.value.table == name, statement
+    assert sorted(row.id for row in spark.table(name).collect()) == [1, 2]

@@ -16,7 +16,13 @@ from lakemend.errors import ConstraintViolationError, LakemendError, SchemaMisma
 from lakemend.session.names import catalogs_of
 from lakemend.session.settings import PATH_CATALOGS
 
-_CONSTRAINTS = ("CHECK_CONSTRAINT_VIOLATION", "NOT_NULL_ASSERT_VIOLATION", "NEW_CHECK_CONSTRAINT_VIOLATION")
+# The parameter of each that tells the table; of the first two as the connector's `ChecksLast` has put it there.
+_CONSTRAINTS = {
+    "CHECK_CONSTRAINT_VIOLATION": "constraintName",
+    "NOT_NULL_ASSERT_VIOLATION": "walkedTypePath",
+    "NEW_CHECK_CONSTRAINT_VIOLATION": "tableName",
+}
+_OF = " of the table "
 _COLUMNS = ("INCOMPATIBLE_DATA_FOR_TABLE", "INSERT_COLUMN_ARITY_MISMATCH")
 _EVOLUTION = "Failed to merge incompatible schemas"
 _EVOLVE = "or let the write change the table (schema_evolution=True, mergeSchema)"
@@ -31,14 +37,8 @@ def refusal(error: Any, name: str) -> LakemendError | None:
         return None
     condition = message[1:].split("]", 1)[0]
     family = condition.split(".", 1)[0]
-    if family in _CONSTRAINTS:
-        return ConstraintViolationError(
-            "a row breaks a constraint of the table",
-            # The brain enforces a CHECK as "(…) IS TRUE"; people know it as they wrote it.
-            cause=re.sub(r"\((.*)\) IS TRUE violated", r"\1 violated", _facts(message)),
-            remedy="correct or leave out such rows; nothing was written",
-            condition=family,
-        )
+    if family in _CONSTRAINTS and name.startswith("org.apache.spark."):
+        return _violation(_parameter(error, _CONSTRAINTS[family]), family, _facts(message))
     if name.startswith("org.apache.spark.sql."):
         if family in _COLUMNS:
             return _mismatch(_parameter(error, "tableName"), condition, _facts(message))
@@ -47,6 +47,20 @@ def refusal(error: Any, name: str) -> LakemendError | None:
         if family == "UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY" and len(error.getQueryContext()):
             return _missing(str(error.getQueryContext()[0].fragment()))
     return None
+
+
+def _violation(told: str, family: str, facts: str) -> ConstraintViolationError | None:
+    table = told if family.startswith("NEW_") else told.partition(_OF)[2].strip()
+    if not table or (family.startswith("NEW_") and not _is_ours(table)):
+        return None
+    return ConstraintViolationError(
+        f"a row breaks a constraint of the table {table}",
+        # The brain enforces a CHECK as "(…) IS TRUE"; people know it as they wrote it.
+        cause=re.sub(r"\((.*)\) IS TRUE violated", r"\1 violated", facts.replace(_OF + table, "")),
+        remedy="correct or leave out such rows; nothing was written",
+        table=table,
+        condition=family,
+    )
 
 
 def _mismatch(table: str, condition: str, facts: str) -> SchemaMismatchError | None:

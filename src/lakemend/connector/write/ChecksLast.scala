@@ -4,6 +4,7 @@ import lakemend.catalog.LakeTable
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{CheckInvariant, Expression, UnaryExpression}
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
+import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, V2WriteCommand}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.write.RowLevelOperationTable
@@ -14,24 +15,42 @@ import org.apache.spark.sql.types.{BooleanType, DataType}
  * Constraints are checked on the rows that are written, and on no others. Spark checks them in a filter over the query,
  * and moves it as it would any filter: below a join or an aggregate, or to a subquery's side of an equality, where it
  * meets rows that never reach the table.
+ *
+ * What Spark says when a row breaks one names no table. Here it is told the name, by which people, and the Python side,
+ * know whose constraint it was.
  */
 object ChecksLast extends Rule[LogicalPlan] {
+  private val Of = " of the table "
+
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
-    case write: V2WriteCommand if isLake(write.table) => write.query match {
-      case Filter(condition, child) if isCheck(condition) => write.withNewQuery(Filter(Immovable(condition), child))
-      case _ => write
+    case write: V2WriteCommand => name(write.table).fold[LogicalPlan](write) { table =>
+      named(write.query, table) match {
+        case Filter(condition, child) if isCheck(condition) => write.withNewQuery(Filter(Immovable(condition), child))
+        case query if query fastEquals write.query => write
+        case query => write.withNewQuery(query)
+      }
+    }
+  }
+
+  private def named(query: LogicalPlan, table: String): LogicalPlan = query.resolveOperators { case node =>
+    node.transformExpressions {
+      case check: CheckInvariant if !check.constraintName.contains(Of) =>
+        check.copy(constraintName = check.constraintName + Of + table)
+      case check: AssertNotNull if !check.walkedTypePath.exists(_.startsWith(Of)) =>
+        check.copy(walkedTypePath = check.walkedTypePath :+ Of + table)
     }
   }
 
   private def isCheck(condition: Expression): Boolean =
     !condition.isInstanceOf[Immovable] && condition.exists(_.isInstanceOf[CheckInvariant])
 
-  private def isLake(table: LogicalPlan): Boolean = table match {
+  private def name(table: LogicalPlan): Option[String] = table match {
     case r: DataSourceV2Relation => r.table match {
-      case RowLevelOperationTable(_: LakeTable, _) | _: LakeTable => true
-      case _ => false
+      case RowLevelOperationTable(lake: LakeTable, _) => Some(lake.name)
+      case lake: LakeTable => Some(lake.name)
+      case _ => None
     }
-    case _ => false
+    case _ => None
   }
 }
 
