@@ -77,7 +77,7 @@ class Shapes:
     def _chancy(self, below: str) -> str:
         shape = self._chance.choice(
             [
-                "SELECT {c} FROM ({b}) {n} WHERE rand() < 2",
+                "SELECT {c} FROM ({b}) {n} WHERE floor(rand()) = 0",
                 "SELECT id, k, g, v + CAST(floor(rand() / 2) AS INT) AS v FROM ({b}) {n}",
             ]
         )

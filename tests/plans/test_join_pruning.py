@@ -124,7 +124,7 @@ def test_files_are_skipped_where_a_filter_on_the_key_may_go(spark: SparkSession,
 
 # Evaluated again it may give other keys, and files that the join needs would be left out.
 _UNSTEADY = {
-    "random": "SELECT k FROM {s} WHERE rand() < 2",
+    "random": "SELECT k FROM {s} WHERE floor(rand()) = 0",
     "limit": "SELECT k FROM {s} LIMIT 3",
     "row_number": "SELECT k FROM (SELECT k, row_number() OVER (ORDER BY g) AS n FROM {s}) WHERE n < 3",
     "any": "SELECT first(k) AS k FROM {s} GROUP BY g",
@@ -136,7 +136,7 @@ def test_keys_that_may_be_others_each_time_rule_out_nothing(spark: SparkSession,
     t, s = _sides(spark, namespace)
     keys = _UNSTEADY[name].format(s=s)
     found = ran(spark, f"SELECT /*+ BROADCAST(s) */ * FROM {t} x JOIN ({keys}) s ON x.k = s.k")
-    assert "8 of 8 files" in found.plan and len(found.rows) == 10, found.plan
+    assert found.rows and "8 of 8 files" in found.plan, found.plan
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
