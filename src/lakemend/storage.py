@@ -25,22 +25,28 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, NotFoundError, NotSupportedError
 from obstore.store import LocalStore, from_url
 
-from lakemend.errors import InvalidInputError, StorageError
+from lakemend.errors import InvalidInputError, LakemendError, StorageError
+from lakemend.puts import put_once_only
 
 log = logging.getLogger(__name__)
 
 _PARALLEL_READS = 16
+_BUCKET = re.compile(r"^//([A-Za-z0-9._@:-]+)(?:/(.*))?$", re.DOTALL)
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(.*)$", re.DOTALL)
 _OBJECT_STORES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "az": "az", "abfs": "abfss", "abfss": "abfss"}
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One listed object: its path below the store's root, its size and its time in epoch milliseconds."""
+    """One listed object: its path below the store's root, its size and its time in epoch milliseconds.
+
+    Stores whose times are coarse tell two objects of one name apart by a tag.
+    """
 
     path: str
     size: int
     modified: int
+    tag: str | None = None
 
 
 # Inside a class that has a method `list`, the type of that name is out of reach.
@@ -63,7 +69,8 @@ class Store(Protocol):
     def put(self, path: str, data: bytes) -> None: ...
 
     def put_if_absent(self, path: str, data: bytes) -> None:
-        """Raises FileExistsError, having written nothing, if the path exists."""
+        """Raises FileExistsError if the path exists. Of a StorageError `puts.nothing_written` tells whether it proves
+        that nothing was written; otherwise the data may be there, or may still arrive."""
         ...
 
     def list(self, prefix: str = "", start_after: str | None = None) -> Entries:
@@ -100,11 +107,13 @@ _TOGETHER = 1000  # what S3 deletes in one request
 class ObjectStore:
     """A store over obstore."""
 
-    def __init__(self, url: str, backend: Any, root: str = "") -> None:
+    def __init__(self, url: str, backend: Any, root: str = "", single: Callable[[], Any] | None = None) -> None:
+        """`single` opens the same backend so that it sends each request once."""
         self.url = url
         self._backend = backend
-        # Local stores all share the file system's root: obstore refuses to open a directory that is not there yet.
+        # Backends hold a whole file system or bucket, and paths below it are plain: a URL would lose what follows `#`.
         self._root = root
+        self._single = single or (lambda: backend)
         self._local = local_path(url)
 
     def _at(self, path: str) -> str:
@@ -119,7 +128,13 @@ class ObjectStore:
         path = meta["path"]
         if self._root:
             path = path[len(self._root) + 1 :]
-        return Entry(path, meta["size"], int(meta["last_modified"].timestamp() * 1000))
+        tag = meta.get("e_tag")
+        return Entry(
+            path,
+            meta["size"],
+            int(meta["last_modified"].timestamp() * 1000),
+            None if tag is None else tag.removeprefix("W/").strip('"'),
+        )
 
     def _failed(self, operation: str, path: str, error: Exception) -> StorageError:
         first = str(error).split("\n", 1)[0]
@@ -168,20 +183,39 @@ class ObjectStore:
             raise self._failed("write", path, error) from error
 
     def put_if_absent(self, path: str, data: bytes) -> None:
+        if self._local is not None:
+            self._put_local_if_absent(path, data)
+            return
+        backend = self._single()
+        put_once_only(
+            f"{self.url}/{path}",
+            data,
+            lambda: obstore.put(backend, self._at(path), data, mode="create", use_multipart=False),
+            lambda: self.get(path),
+            lambda error: self._not_put(path, error),
+        )
+
+    def _put_local_if_absent(self, path: str, data: bytes) -> None:
         try:
             obstore.put(self._backend, self._at(path), data, mode="create", use_multipart=False)
         except AlreadyExistsError as error:
             raise FileExistsError(f"{self.url}/{path}") from error
-        except NotSupportedError as error:
-            raise StorageError(
-                f"{self.url} cannot create a file only if it is absent",
-                cause=str(error).split("\n", 1)[0],
-                remedy="use a store with conditional writes; without them two writers could overwrite each other",
-                operation="put-if-absent",
-                path=path,
-            ) from error
         except Exception as error:
-            raise self._failed("write", path, error) from error
+            failure = self._not_put(path, error)
+            if self._local is not None and not os.path.lexists(os.path.join(self._local, path)):
+                failure.values["written"] = False  # a disk has no request on its way
+            raise failure from error
+
+    def _not_put(self, path: str, error: Exception) -> StorageError:
+        if not isinstance(error, NotSupportedError):
+            return self._failed("write", path, error)
+        return StorageError(
+            f"{self.url} cannot create a file only if it is absent",
+            cause=str(error).split("\n", 1)[0],
+            remedy="use a store with conditional writes; without them two writers could overwrite each other",
+            operation="put-if-absent",
+            path=path,
+        )
 
     def list(self, prefix: str = "", start_after: str | None = None) -> Entries:
         try:
@@ -329,6 +363,10 @@ def normalise(location: str) -> str:
         # Hadoop's `file:/a b` and the standard `file:///a%20b` are both met; only the latter is encoded.
         path = re.sub(r"^//[^/]*", "", rest) if rest.startswith("//") else rest
         return "file://" + _absolute(path)
+    if scheme in _OBJECT_STORES:
+        # As Hadoop has it: several slashes between two names are one.
+        head, slashes, path = rest.partition("//")
+        rest = head + slashes + re.sub("/{2,}", "/", path)
     return _OBJECT_STORES.get(scheme, scheme) + ":" + rest.rstrip("/")
 
 
@@ -357,6 +395,20 @@ def decode(path: str) -> str:
     return unquote(path)
 
 
+def _bucket_and_path(url: str) -> tuple[str, str]:
+    """`s3://bucket` and the plain path below it, which may hold anything, `#`, `?` and `%` included."""
+    scheme, rest = url.split(":", 1)
+    match = _BUCKET.match(rest)
+    if match is None:
+        raise InvalidInputError(
+            f"{url} names no bucket",
+            cause=f"after {scheme}:// comes the bucket's name, of letters, digits, dots and dashes, then a slash",
+            remedy="check the URL",
+            location=url,
+        )
+    return f"{scheme}://{match[1]}", match[2] or ""
+
+
 def open_store(location: str, options: dict[str, str] | None = None) -> Store:
     """A store rooted at `location`. A local directory need not exist yet."""
     url = normalise(location)
@@ -365,7 +417,12 @@ def open_store(location: str, options: dict[str, str] | None = None) -> Store:
         if scheme == "file":
             return ObjectStore(url, LocalStore(), url[len("file://") :].strip("/"))
         if scheme in _OBJECT_STORES.values():
-            return ObjectStore(url, from_url(url, **(options or _options.get(scheme, {}))))
+            bucket, path = _bucket_and_path(url)
+            given: dict[str, Any] = dict(options or _options.get(scheme, {}))
+            once = {**given, "retry_config": {"max_retries": 0}}
+            return ObjectStore(url, from_url(bucket, **given), path, lambda: from_url(bucket, **once))
+    except LakemendError:
+        raise
     except Exception as error:
         raise StorageError(
             f"cannot open {url}",

@@ -38,24 +38,37 @@ class HadoopFiles(conf: Configuration, root: String) {
     try out.write(data) finally out.close()
   }
 
-  /** False, having written nothing, if the path exists. The whole content appears at once: written aside, then renamed. */
-  def createIfAbsent(path: String, data: Array[Byte]): Boolean = {
+  /**
+   * Null if it is written; otherwise nothing is: an empty string because the path exists, or what was wrong. What is thrown
+   * leaves open whether it was written. The whole content appears at once: written aside, then renamed.
+   */
+  def createIfAbsent(path: String, data: Array[Byte]): String = {
     val target = at(path)
     val aside = new Path(target.getParent, s".${target.getName}.${UUID.randomUUID()}.tmp")
+    var renaming = false
     try {
       val out = context.create(aside, EnumSet.of(CreateFlag.CREATE), Options.CreateOpts.createParent(),
         Options.CreateOpts.perms(FsPermission.getFileDefault))
       try out.write(data) finally out.close()
       // Rename.NONE never overwrites; rename(src, dst) of FileSystem does, on some of them.
+      renaming = true
       context.rename(aside, target, Options.Rename.NONE)
-      true
-    } catch { case _: FileAlreadyExistsException => false }
-    finally {
-      // The outcome is decided; a left-over under a hidden name harms nobody.
-      try if (files.exists(aside)) files.delete(aside, false)
-      catch { case _: java.io.IOException => () }
+      null
+    } catch {
+      case _: FileAlreadyExistsException =>
+        discard(aside)
+        ""
+      case e: java.io.IOException =>
+        // Without its source a rename that is still on its way comes to nothing.
+        val gone = discard(aside)
+        if (!renaming || gone) e.toString else throw e
     }
   }
+
+  /** Whether the file was there and is deleted; a left-over under a hidden name harms nobody. */
+  private def discard(file: Path): Boolean =
+    try files.delete(file, false)
+    catch { case _: java.io.IOException => false }
 
   def list(path: String): String =
     entries(try {

@@ -55,8 +55,11 @@ class HadoopStore:
 
     def put_if_absent(self, path: str, data: bytes) -> None:
         self._require_atomic_rename("put-if-absent", path)
-        if not self._call("write", path, lambda: self._files.createIfAbsent(path, bytearray(data))):
+        refused = self._call("write", path, lambda: self._files.createIfAbsent(path, bytearray(data)))
+        if refused == "":
             raise FileExistsError(f"{self.url}/{path}")
+        if refused is not None:
+            raise _storage_error(self.url, "write", path, refused, written=False)
 
     def list(self, prefix: str = "", start_after: str | None = None) -> Entries:
         found = self._entries("list", prefix, lambda: self._files.list(prefix))
@@ -110,6 +113,7 @@ class HadoopStore:
                 f"or, if you know that it does, set {ATOMIC_RENAME_SETTING}={scheme}",
                 operation=operation,
                 path=path,
+                written=False,
             )
 
     def _present(self, path: str, data: Any) -> bytes:
@@ -154,10 +158,15 @@ def _failed(url: str, operation: str, path: str, error: Exception) -> StorageErr
         cause = "the Spark session that reaches it has ended: " + str(error)
     else:
         cause = str(error)
+    return _storage_error(url, operation, path, cause)
+
+
+def _storage_error(url: str, operation: str, path: str, cause: str, **values: Any) -> StorageError:
     return StorageError(
         f"{operation} of {path!r} failed at {url}" if path else f"{operation} failed at {url}",
         cause=cause.split("\n", 1)[0],
-        remedy="check the URL, and that Spark's Hadoop settings (spark.hadoop.…) reach it",
+        remedy="check the URL, and that Spark's Hadoop settings (spark.hadoop.…) reach it and allow it",
         operation=operation,
         path=f"{url}/{path}".rstrip("/"),
+        **values,
     )

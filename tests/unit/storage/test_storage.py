@@ -34,6 +34,43 @@ def test_spellings(tmp_path, monkeypatch):
             normalise(nothing)
 
 
+def test_names_below_a_bucket_are_plain():
+    """A URL's parser would take what follows `#` and `?` away, and decode `%41`."""
+    assert normalise("s3a://b//k///l/") == "s3://b/k/l"
+    for name in ("a#b", "t?x=1", "50%41", "a b", "ü"):
+        store = open_store(f"s3://bucket/db/{name}")
+        assert store._at("_log/0") == f"db/{name}/_log/0"
+        assert store._backend.prefix is None
+    assert open_store("s3://bucket")._at("x") == "x"
+    assert open_store("gs://bucket/a#b")._at("x") == "a#b/x"
+    assert open_store("abfss://c@acc.dfs.core.windows.net/a#b")._at("x") == "a#b/x"
+    for url in ("s3://", "s3:///key", "s3://a#b/c", "s3://a?b/c"):
+        with pytest.raises(InvalidInputError, match="names no bucket"):
+            open_store(url)
+
+
+def test_deletes_are_sent_in_bulk(monkeypatch):
+    store = ObjectStore("s3://bucket", MemoryStore())
+    names = [f"d/{n}" for n in range(2500)]
+    for name in names:
+        store.put(name, b"")
+    sent = []
+    real = storage.obstore.delete
+
+    def delete(backend, paths):
+        sent.append(paths if isinstance(paths, str) else len(paths))
+        if not isinstance(paths, str) and len(paths) == 500:
+            raise OSError("the store cannot do this")
+        if paths == "d/2400":
+            raise PermissionError("not this one")
+        return real(backend, paths)
+
+    monkeypatch.setattr(storage.obstore, "delete", delete)
+    assert store.delete(names) == ["d/2400"], "one by one where the bulk failed"
+    assert sent[:3] == [1000, 1000, 500] and len(sent) == 503
+    assert [e.path for e in store.list()] == ["d/2400"]
+
+
 @pytest.mark.parametrize("name", ["a", "a b", "a%20b", "p=a%2Fb/x", "ü/é", "a#?*[x]{y}", "_log/0.json", "a:b"])
 def test_round_trip_of_odd_names(store, name):
     store.put(name, b"hello")
