@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import shutil
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +17,13 @@ import pytest
 from pyroaring import BitMap64
 
 from lakemend.brain.commit import commit
-from lakemend.errors import CommitUnknownError, InvalidInputError, StorageError, UnsupportedFeatureError
+from lakemend.errors import (
+    CommitUnknownError,
+    InvalidInputError,
+    StorageError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from lakemend.formats.delta.alter import altered_metadata
 from lakemend.formats.delta.commit import landed
 from lakemend.formats.delta.deletion_vector import describe_inline, read_vector
@@ -511,7 +518,7 @@ class Breaking:
 
     def __init__(self, inner: Any, then: str) -> None:
         self._inner, self._then = inner, then
-        self.url = inner.url if then == "local" else "s3://bucket/t"
+        self.url = "s3://bucket/t"
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -519,31 +526,40 @@ class Breaking:
     def put_if_absent(self, path: str, data: bytes) -> None:
         if self._then == "landed":
             self._inner.put_if_absent(path, data)
-        if self._then == "repeated":
+        if self._then.startswith("repeated"):
             self._inner.put_if_absent(path, data)
+            raise FileExistsError(path)
+        if self._then == "vanished":
             raise FileExistsError(path)
         if self._then == "taken":
             self._inner.put_if_absent(path, b'{"commitInfo":{"operation":"WRITE","txnId":"other"}}\n')
-        raise StorageError("write failed", operation="write", path=path)
+        proof = {"written": False} if self._then.startswith("refused") else {}
+        raise StorageError("write failed", operation="write", path=path, **proof)
 
     def get(self, path: str) -> bytes:
-        if self._then == "unreadable" and path.endswith("1.json"):
+        if self._then.endswith("unreadable") and path.endswith("1.json"):
             raise StorageError("read failed", operation="read", path=path)
         return bytes(self._inner.get(path))
 
 
 @pytest.mark.parametrize(
-    ("then", "outcome"),
+    ("then", "outcome", "is_there"),
     [
-        ("landed", None),
-        ("repeated", None),
-        ("taken", VersionTaken),
-        ("absent", CommitUnknownError),
-        ("unreadable", CommitUnknownError),
-        ("local", StorageError),
+        ("landed", None, True),
+        ("repeated", None, True),
+        ("taken", VersionTaken, False),
+        ("absent", CommitUnknownError, False),
+        ("unreadable", CommitUnknownError, False),
+        ("repeated, unreadable", CommitUnknownError, True),
+        ("vanished", CommitUnknownError, False),
+        ("refused", StorageError, False),
+        ("refused, unreadable", StorageError, False),
     ],
 )
-def test_a_put_that_fails_is_looked_up(lake: Lake, then: str, outcome: type[Exception] | None) -> None:
+def test_a_put_that_fails_is_looked_up(
+    lake: Lake, then: str, outcome: type[Exception] | None, is_there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakemend.formats.delta.commit._PAUSES", ())
     lake.create(rows=ROWS)
     base, file = lake.table.latest(), lake.write(ROWS)
     sound = lake.table.store
@@ -555,7 +571,64 @@ def test_a_put_that_fails_is_looked_up(lake: Lake, then: str, outcome: type[Exce
         with pytest.raises(outcome):
             lake.table.try_commit(base, change)
     lake.table.store = sound
-    assert landed(lake.table, "mine", 0) is (outcome is None)
+    assert landed(lake.table, "mine", 0) is is_there
+
+
+def test_a_local_disk_has_no_request_on_its_way(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.create(rows=ROWS)
+    base, file = lake.table.latest(), lake.write(ROWS)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("lakemend.storage.obstore.put", full)
+    with pytest.raises(StorageError, match="No space left"):
+        lake.table.try_commit(base, Change("append", {"token": "mine"}, added=[file]))
+
+
+def remade(root: Path, rows: int = 1) -> Lake:
+    """The table is dropped, and another one made in its place by another process."""
+    shutil.rmtree(root)
+    other = Lake(root)
+    other.create(rows=ROWS)
+    for _ in range(rows - 1):
+        other.append_rows(ROWS[0])
+    return other
+
+
+@pytest.mark.parametrize("versions", [0, 1, 2, 3])
+def test_a_table_made_again_before_the_put_is_no_success(lake: Lake, versions: int) -> None:
+    """Between the look at the table and the put, it is dropped; 0: and nothing comes in its place."""
+    lake.create(rows=ROWS)
+    lake.append_rows(ROWS[0])
+    base, file = lake.table.latest(), lake.write(ROWS)
+    sound = lake.table.store.put_if_absent
+
+    def put(path: str, data: bytes) -> None:
+        if versions:
+            remade(lake.root, versions)
+        else:
+            shutil.rmtree(lake.root)
+        sound(path, data)
+
+    lake.table.store.put_if_absent = put  # type: ignore[method-assign]
+    expected = VersionTaken if versions == 3 else CommitUnknownError
+    with pytest.raises(expected) as caught:
+        lake.table.try_commit(base, Change("append", {"token": "mine"}, added=[file]))
+    if versions < 3:
+        assert caught.value.token == "mine" and "dropped" in caught.value.cause  # type: ignore[attr-defined]
+
+
+def test_an_old_version_is_not_of_a_table_that_is_gone(lake: Lake) -> None:
+    lake.create(rows=ROWS)
+    lake.append_rows(ROWS[0])
+    lake.append_rows(ROWS[0])
+    assert [lake.table.at_version(v).files.num_rows for v in (2, 1, 0)] == [3, 2, 1]
+    other = remade(lake.root, 2)
+    assert lake.table.at_version(1).meta.id == other.table.latest().meta.id
+    assert lake.table.at_version(0).meta.id == other.table.latest().meta.id
+    with pytest.raises(VersionNotFoundError):
+        lake.table.at_version(2)
 
 
 def test_a_taken_version_leaves_no_vector_file(lake: Lake) -> None:

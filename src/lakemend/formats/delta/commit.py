@@ -1,24 +1,27 @@
 """A change as one commit file of the Delta log.
 
 The table calls `try_commit`, which puts the actions (`draft.py`), if absent, as exactly the next
-version; the brain decides what happens when that is taken. A commit whose outcome is in doubt is
-looked up by its token (`commitInfo.txnId`) before anything is said, and `landed` lets an abort prove
-that nothing of a write is part of the table. `settle` follows a commit that landed.
+version; the brain decides what happens when that is taken. There are three outcomes: it returns (the version
+landed), it raises VersionTaken or a StorageError (it did not land, and never will), or it raises
+CommitUnknownError. Whatever the store says, the version is read back before anything is told: a commit is known
+by its token (`commitInfo.txnId`). `landed` lets an abort look for a token in the whole log. `settle` follows
+a commit that landed.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING
 
 import orjson
-from obstore.exceptions import InvalidPathError, NotSupportedError, PermissionDeniedError, UnauthenticatedError
 
-from lakemend.errors import CommitUnknownError, LakemendError, StorageError
+from lakemend.errors import CommitUnknownError, LakemendError, StorageError, TableError
 from lakemend.formats.delta import checkpoint_writer
 from lakemend.formats.delta.draft import Draft, draft_commit
 from lakemend.formats.delta.log import commit_path, commits_after
 from lakemend.formats.format import Change, Snapshot, VersionTaken
+from lakemend.puts import nothing_written
 
 if TYPE_CHECKING:
     from lakemend.formats.delta.snapshot import DeltaSnapshot
@@ -26,8 +29,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# A put that fails like this has not reached the store's data.
-_REFUSED = (PermissionDeniedError, UnauthenticatedError, NotSupportedError, InvalidPathError)
+# How long to wait before each further try to read a version back.
+_PAUSES = (0.05, 0.5)
 
 
 def try_commit(table: DeltaTable, base: Snapshot | None, change: Change) -> int:
@@ -44,6 +47,8 @@ def try_commit(table: DeltaTable, base: Snapshot | None, change: Change) -> int:
         if draft.vector_file is not None:
             table.store.delete([draft.vector_file[0]])
         raise
+    if before is not None:
+        _require_same_log(table, before, draft, change)
     log.info("%s made version %d of %s", draft.info["operation"], draft.version, table.store.url)
     return draft.version
 
@@ -56,35 +61,61 @@ def _delta(base: Snapshot | None) -> DeltaSnapshot | None:
 
 
 def _put(table: DeltaTable, draft: Draft, data: bytes) -> None:
-    """Puts the commit; returns only if it landed, raises VersionTaken or what was wrong if it did not."""
+    """Puts the commit; returns only if it landed, raises VersionTaken or StorageError only if it never will."""
     path = commit_path(draft.version)
     try:
         table.store.put_if_absent(path, data)
-    except FileExistsError as error:
-        # A store that repeats a request by itself may collide with its own first attempt.
-        if _is_ours(table, path, draft.token):
-            return
-        raise VersionTaken(f"version {draft.version} of {table.store.url} is taken") from error
+        return
     except Exception as error:
-        if isinstance(error, StorageError) and isinstance(error.__cause__, _REFUSED):
+        try:
+            token = _read_back(table, path)
+        except FileNotFoundError:
+            if nothing_written(error):
+                raise error from None
+            cause = "the version is not there, but the request may still arrive"
+            raise _unknown(table, draft, error, cause) from error
+        except (LakemendError, OSError, ValueError) as unreadable:
+            if nothing_written(error):
+                raise error from None
+            raise _unknown(table, draft, error, f"the version could not be read back: {unreadable}") from error
+        if token != draft.token:
+            raise VersionTaken(f"version {draft.version} of {table.store.url} is taken") from error
+        said = str(error).split("\n", 1)[0]
+        log.warning("the store said: %s; but version %d of %s landed", said, draft.version, table.store.url)
+
+
+def _read_back(table: DeltaTable, path: str) -> str | None:
+    """The token of the commit that stands there."""
+    for pause in _PAUSES:
+        try:
+            return _token_in(table.store.get(path))
+        except FileNotFoundError:
             raise
-        _settle(table, draft, path, error)
+        except (LakemendError, OSError, ValueError):
+            time.sleep(pause)
+    return _token_in(table.store.get(path))
 
 
-def _settle(table: DeltaTable, draft: Draft, path: str, error: Exception) -> None:
-    """After a put that failed half-way: returns if ours stands, VersionTaken if another does, else unknown."""
+def _require_same_log(table: DeltaTable, base: DeltaSnapshot, draft: Draft, change: Change) -> None:
+    """After a put: if the table was dropped and made again just before it, the version belongs to neither of them."""
+    wanted = base.meta.id if change.metadata is None else (change.metadata.id or base.meta.id)
     try:
-        ours = _is_ours(table, path, draft.token)
-    except FileNotFoundError:
-        if table.store.url.startswith("file:") and isinstance(error, StorageError):
-            # A local disk has no request on its way any more.
-            raise error from None
-        raise _unknown(table, draft, error, "the version is not there yet, but the request may still arrive") from error
-    except (LakemendError, OSError, ValueError) as unreadable:
-        raise _unknown(table, draft, error, f"the version could not be read back: {unreadable}") from error
-    if not ours:
-        raise VersionTaken(f"version {draft.version} of {table.store.url} is taken") from error
-    log.warning("the store reported an error, but version %d of %s landed: %s", draft.version, table.store.url, error)
+        if table.still_holds(base) or table.reread(draft.version).meta.id == wanted:
+            return
+        cause = "there is another table at the place"
+    except (TableError, FileNotFoundError) as error:
+        cause = str(error)
+    except Exception as error:
+        log.warning("version %d of %s landed, but cannot be read: %s", draft.version, table.store.url, error)
+        return
+    raise CommitUnknownError(
+        f"version {draft.version} of {table.store.url} was committed, but not on top of version {base.version}",
+        cause=f"the table was dropped, or dropped and created again, in the same moment: {cause}",
+        remedy=f"look whether {commit_path(draft.version)} with the transaction {draft.token} is part of the table "
+        "there is now, and delete that file if it is not",
+        version=draft.version,
+        token=draft.token,
+    )
 
 
 def _unknown(table: DeltaTable, draft: Draft, error: Exception, cause: str) -> CommitUnknownError:
@@ -95,10 +126,6 @@ def _unknown(table: DeltaTable, draft: Draft, error: Exception, cause: str) -> C
         version=draft.version,
         token=draft.token,
     )
-
-
-def _is_ours(table: DeltaTable, path: str, token: str) -> bool:
-    return _token_in(table.store.get(path)) == token
 
 
 def _token_in(data: bytes) -> str | None:

@@ -52,6 +52,7 @@ class DeltaTable:
         self.store = store
         self._lock = threading.RLock()
         self._latest: DeltaSnapshot | None = None
+        # The newest commit known: as long as it is there, unchanged, the log is the one that was read before.
         self._latest_commit: Entry | None = None
         self._older: OrderedDict[int, DeltaSnapshot] = OrderedDict()
         self._recent = RecentCommits(store)
@@ -67,12 +68,16 @@ class DeltaTable:
             if known is not None and self._is_the_same_log():
                 found = self._updated(known)
             else:
-                # Nothing is known, or the log is not the one it was: the table was replaced in its place.
-                self._older.clear()
-                self._recent.forget()
+                self._forget()
                 found = self._remember(self._load(None))
             self._last_look = look
             return found
+
+    def _forget(self) -> None:
+        """Nothing is known, or the log is not the one it was: the table was replaced in its place."""
+        self._latest = self._latest_commit = None
+        self._older.clear()
+        self._recent.forget()
 
     def _updated(self, known: DeltaSnapshot) -> DeltaSnapshot:
         if self.store.head(commit_path(known.version + 1)) is None:
@@ -109,17 +114,33 @@ class DeltaTable:
 
     def at_version(self, version: int) -> DeltaSnapshot:
         with self._lock:
+            if not self._is_the_same_log():
+                self._forget()
             if self._latest is not None and self._latest.version == version:
                 return self._latest
             found = self._older.get(version) or self._advanced(version) or self._load(version)
             self._keep(found)
+            if self._latest_commit is None:
+                self._latest_commit = self.store.head(commit_path(version))
             return found
+
+    def reread(self, version: int) -> DeltaSnapshot:
+        """A version from the log alone, whatever was known before."""
+        with self._lock:
+            self._forget()
+            return self._load(version)
+
+    def still_holds(self, snapshot: DeltaSnapshot) -> bool:
+        """Whether the log is known to be the one that the snapshot was read from."""
+        with self._lock:
+            latest = self._latest
+            return latest is not None and latest.meta.id == snapshot.meta.id and self._is_the_same_log()
 
     def _advanced(self, version: int) -> DeltaSnapshot | None:
         """The version from the nearest known one before it, if that is the shorter way."""
         known = [s for s in (*self._older.values(), self._latest) if s is not None and s.version < version]
         nearest = max(known, key=lambda s: s.version, default=None)
-        if nearest is None or version - nearest.version > _ADVANCED or not self._is_the_same_log():
+        if nearest is None or version - nearest.version > _ADVANCED:
             return None
         files = self._recent.after(nearest.version, version)
         if not files or files[-1].version != version:
