@@ -280,7 +280,9 @@ def test_nothing_but_the_files_of_the_log_lies_in_the_table(spark: SparkSession,
     files = live_files(location)
     assert files_on_disk(location) == set(files)
     for path in files:
-        assert Path(path).name.startswith("part-0000") and path.endswith("-c000.snappy.parquet")
+        assert Path(path).name.startswith("part-0000") and path.endswith(
+            ("-c000.snappy.parquet", "-first.snappy.parquet")
+        )
 
 
 def test_compression_from_the_option(spark: SparkSession, table: str, location: str) -> None:

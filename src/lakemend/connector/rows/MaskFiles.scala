@@ -9,7 +9,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import lakemend.LakemendException
 import lakemend.catalog.TableMeta
 import lakemend.read.{Mask, MaskSource}
-import lakemend.write.{FileLayout, SharedConf}
+import lakemend.write.{FileLayout, SharedConf, WriteErrors}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{LocalFileSystem, Path}
 import org.apache.spark.broadcast.Broadcast
@@ -27,7 +27,7 @@ import org.slf4j.LoggerFactory
  * @param known the masks of the statement's files before it
  */
 class MaskFiles(
-    location: String,
+    val location: String,
     form: Option[MaskFileForm],
     limit: Int,
     conf: SharedConf,
@@ -120,7 +120,7 @@ class TaskMasks(files: MaskFiles) {
       out.writeInt(crc.getValue.toInt)
       masked.file -> StoredPart(masked.rows, masked.positions.count, masked.positions.last, name.get, offset, blob.length)
     }
-    put(bytes.toByteArray)
+    WriteErrors.typed(files.location)(put(bytes.toByteArray))
     parts
   }
 

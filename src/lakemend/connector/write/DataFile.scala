@@ -21,7 +21,7 @@ import org.apache.spark.sql.lakemend.SparkBridge
 class DataFile(layout: FileLayout, task: Int, val key: UnsafeRow, directory: String, rowGroupSize: Long) {
   private val conf = layout.conf.value
   private val codec: CompressionCodecName = ParquetOutputFormat.getCompression(conf)
-  val path: String = f"${directory}part-$task%05d-${UUID.randomUUID}-c000${codec.getExtension}.parquet"
+  val path: String = f"${directory}part-$task%05d-${UUID.randomUUID}-${layout.fileTag}${codec.getExtension}.parquet"
   private val output = new MeasuredFile(DataFile.output(layout.path(path), conf))
   private val writer: ParquetWriter[InternalRow] =
     try SparkBridge.withProlepticCalendar {

@@ -32,7 +32,7 @@ class DataFileWriter(layout: FileLayout, task: Int, maxOpen: Int) {
   private val finished = ArrayBuffer.empty[WrittenFile]
   private var current: DataFile = _
 
-  def write(row: InternalRow): Unit = {
+  def write(row: InternalRow): Unit = WriteErrors.typed(layout.location) {
     var i = 0
     while (i < checks.length) {
       checks(i)(row, checkedOrdinals(i))
@@ -54,7 +54,7 @@ class DataFileWriter(layout: FileLayout, task: Int, maxOpen: Int) {
   }
 
   /** Closes what is open and hands over every file. */
-  def finish(): Seq[WrittenFile] = {
+  def finish(): Seq[WrittenFile] = WriteErrors.typed(layout.location) {
     while (!open.isEmpty) finish(open.values.iterator.next())
     current = null
     finished.toSeq

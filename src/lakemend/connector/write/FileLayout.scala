@@ -20,6 +20,7 @@ case class PartitionColumn(ordinal: Int, name: String, physicalName: String, dat
  * @param dataOrdinals which of them are stored in the files, in the order of `fileSchema`
  * @param fileSchema   what the files hold: physical names, all nullable, field ids where the table has them
  * @param localSlots   tasks that run at once in the driver's own process (local mode); 0 elsewhere
+ * @param fileTag      the end of file names; it tells the files of a write that makes its table from all others
  */
 case class FileLayout(
     location: String,
@@ -31,6 +32,7 @@ case class FileLayout(
     statsColumns: Seq[StatsColumn],
     targetFileSize: Long,
     localSlots: Int,
+    fileTag: String,
     conf: SharedConf) {
 
   def path(relative: String): Path = new Path(s"${location.stripSuffix("/")}/$relative")
@@ -81,7 +83,7 @@ object FileLayout {
     val rows = new Array[StructField](table.length)
     ordinals.indices.foreach(i => rows(ordinals(i)) = table(i))
     FileLayout(meta.location, table, StructType(rows), stored.map(ordinals(_)).toArray, fileSchema, partitions,
-      StatsColumn.of(fileSchema, meta.write.path("stats_columns")), targetFileSize(meta), localSlots,
+      StatsColumn.of(fileSchema, meta.write.path("stats_columns")), targetFileSize(meta), localSlots, fileTag(meta),
       ParquetSettings.hadoopConf(meta, info, fileSchema))
   }
 
@@ -103,6 +105,10 @@ object FileLayout {
     val size = meta.write.path("target_file_size").asLong(DefaultTargetFileSize)
     if (size > 0) size else DefaultTargetFileSize
   }
+
+  /** What is left of a write that dies before it has made its table is known by this (brain/tables.py). */
+  private def fileTag(meta: TableMeta): String =
+    if (meta.version.isEmpty && meta.staged.forall(_.path("kind").asText == "create")) "first" else "c000"
 
   private def localSlots: Int = {
     val context = SparkSession.active.sparkContext
