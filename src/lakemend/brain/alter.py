@@ -12,6 +12,7 @@ from typing import Any
 
 from lakemend.brain.addresses import Address
 from lakemend.brain.commit import commit as make_version
+from lakemend.brain.description import table_answer
 from lakemend.brain.load import answer_of
 from lakemend.brain.tables import version_number
 from lakemend.errors import CommitConflictError, InvalidInputError
@@ -28,8 +29,17 @@ def alter(address: Address, request: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidInputError("a change has no kind", remedy="see docs/architecture.md, alter changes")
     opened = address.open()
     checked = next((c["version"] for c in changes if c["kind"] == "add_check" and c.get("version") is not None), None)
+    began_on: str | None = request.get("table_id")
+    version: int | None = None
     for attempt in range(1, _ATTEMPTS + 1):
-        base = opened.latest() if checked is None else opened.pinned(version_number(checked))
+        base = opened.latest() if checked is None else opened.pinned(version_number(checked), began_on)
+        if began_on is not None and base.metadata.id != began_on:
+            raise CommitConflictError(
+                f"the table {opened.location} was dropped and created again while the statement ran",
+                cause=f"it began on the table {began_on}; there is the table {base.metadata.id}",
+                remedy="nothing was changed: run the statement again",
+                version=base.version,
+            )
         base.require_writable()
         metadata = opened.format.altered_metadata(base, changes)
         if metadata == base.metadata:
@@ -38,13 +48,21 @@ def alter(address: Address, request: Mapping[str, Any]) -> dict[str, Any]:
         # A constraint holds for the rows it was checked on: rows that arrived since are a conflict, not a retry.
         read = None if checked is None else {"op": "ALWAYS_TRUE"}
         try:
-            make_version(opened.table, base, Change("alter", parameters, metadata=metadata, read_predicate=read))
+            change = Change("alter", parameters, metadata=metadata, read_predicate=read)
+            version = make_version(opened.table, base, change).version
             break
         except CommitConflictError:
             if attempt == _ATTEMPTS or checked is not None:
                 raise
             log.info("another writer changed %s: altering it anew", opened.location)
-    return answer_of(address, opened, opened.latest())
+    try:
+        return answer_of(address, opened, opened.latest())
+    except Exception as error:
+        if version is None:
+            raise
+        # The version stands: the caller is told what was committed, not that it failed.
+        log.warning("version %d of %s stands, but cannot be read: %s", version, opened.location, error)
+        return table_answer(address, opened.location, opened.format, metadata, version, base.capabilities)
 
 
 def _shown(changes: list[dict[str, Any]]) -> dict[str, Any]:

@@ -18,14 +18,17 @@ from concurrent.futures import ThreadPoolExecutor
 from lakemend.brain.names import check_name, dotted
 from lakemend.brain.tables import OpenTable, Tables
 from lakemend.errors import (
+    CommitUnknownError,
     CorruptTableError,
     InvalidInputError,
+    LakemendError,
     NamespaceError,
     NotATableError,
     StorageError,
     TableExistsError,
     TableNotFoundError,
 )
+from lakemend.puts import nothing_written
 from lakemend.storage import Store, join, local_path, normalise, open_store
 
 log = logging.getLogger(__name__)
@@ -92,9 +95,24 @@ class Catalog:
         """Makes the name an external table at `location`."""
         pointer = json.dumps({"location": normalise(location)}).encode()
         try:
-            self._store.put_if_absent(f"{_path(namespace, name)}/{POINTER}", pointer)
+            self._put_entry(f"{_path(namespace, name)}/{POINTER}", pointer)
         except FileExistsError as error:
             raise self.taken(namespace, name) from error
+
+    def reserve(self, namespace: Sequence[str], name: str, location: str) -> bool:
+        """Points the name at a table that is about to be made; False if it points there already.
+
+        A name that points at a place without a table is what a writer leaves that died: the next one goes on with it.
+        """
+        if self._pointer(_path(namespace, name)) == normalise(location):
+            return False
+        self.point(namespace, name, location)
+        return True
+
+    def is_reserved(self, namespace: Sequence[str], name: str, location: str) -> bool:
+        """Whether the name points at a location where no table is yet."""
+        target = self._pointer(_path(namespace, name))
+        return target == normalise(location) and not self._tables.is_table(location)
 
     def taken(self, namespace: Sequence[str], name: str) -> TableExistsError:
         return TableExistsError(
@@ -170,8 +188,9 @@ class Catalog:
             self._require_deleted(self._store.delete_directory(hidden), path)
             return
         entries = [entry.path for entry in self._store.list(path)]
-        entries.sort(key=lambda p: not p[len(path) + 1 :].startswith("_"))
-        self._require_deleted(self._store.delete(entries), path)
+        hidden = [p for p in entries if p[len(path) + 1 :].startswith("_")]
+        self._require_deleted(self._store.delete(hidden), path)
+        self._require_deleted(self._store.delete([p for p in entries if p not in set(hidden)]), path)
 
     def _require_deleted(self, failed: Sequence[str], path: str) -> None:
         if failed:
@@ -182,6 +201,25 @@ class Catalog:
                 operation="delete",
                 path=join(self.warehouse, path),
             )
+
+    def _put_entry(self, path: str, data: bytes) -> None:
+        """Puts an entry: FileExistsError if there is another one, CommitUnknownError if nobody can tell."""
+        try:
+            self._store.put_if_absent(path, data)
+        except StorageError as error:
+            if nothing_written(error) or isinstance(error, FileExistsError):
+                raise
+            try:
+                if self._store.get(path) == data:
+                    return
+            except (LakemendError, OSError) as unreadable:
+                log.warning("%s cannot be read back: %s", join(self.warehouse, path), unreadable)
+            raise CommitUnknownError(
+                f"whether {join(self.warehouse, path)} was written is not known",
+                cause=f"the store said: {error.cause}",
+                remedy="look whether it exists before running the statement again",
+                path=path,
+            ) from error
 
     # ---- namespaces
 
@@ -232,7 +270,7 @@ class Catalog:
                 remedy="leave LOCATION out; a table may have one",
             )
         try:
-            self._store.put_if_absent(_path(namespace, PROPERTIES), json.dumps(properties).encode())
+            self._put_entry(_path(namespace, PROPERTIES), json.dumps(properties).encode())
         except FileExistsError as error:
             raise exists from error
 

@@ -79,7 +79,10 @@ def commit(
     with _turn_at(table) as turn:
         result = _commit_in_turn(table, base, change, attempts, may_match or _by_predicate(base), turn)
     if not result.skipped:
-        table.settle(result.version)
+        try:
+            table.settle(result.version)
+        except Exception:
+            log.warning("version %d of %s stands, but was not settled", result.version, table.store.url, exc_info=True)
     return result
 
 

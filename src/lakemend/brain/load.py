@@ -93,7 +93,7 @@ def stage(address: Address, request: Mapping[str, Any]) -> dict[str, Any]:
     existing = address.find()
     if mode in ("alter", "merge_schema"):
         return _stage_alter(address, existing or address.open(), request)
-    if mode == "create" and (existing is not None or _is_taken(address)):
+    if mode == "create" and (existing is not None or _is_taken(address, request)):
         raise _exists(address)
     if mode == "replace" and existing is None:
         address.open()  # raises what is wrong
@@ -102,8 +102,11 @@ def stage(address: Address, request: Mapping[str, Any]) -> dict[str, Any]:
     return _stage_create(address, request)
 
 
-def _is_taken(address: Address) -> bool:
-    return address.catalog is not None and address.catalog.is_taken(address.namespace, address.name)
+def _is_taken(address: Address, request: Mapping[str, Any]) -> bool:
+    if address.catalog is None or not address.catalog.is_taken(address.namespace, address.name):
+        return False
+    location = request.get("location")
+    return not location or not address.catalog.is_reserved(address.namespace, address.name, location)
 
 
 def _exists(address: Address) -> TableExistsError:
@@ -159,7 +162,7 @@ def _stage_adoption(address: Address, present: OpenTable, request: Mapping[str, 
             remedy="leave PARTITIONED BY out, or choose another location",
             location=present.location,
         )
-    staged = _staged("adopt", present.format, present.location, metadata, snapshot.version, True)
+    staged = _staged("adopt", present.format, present.location, metadata, snapshot, True)
     return table_answer(address, present.location, present.format, metadata, None, snapshot.capabilities, staged)
 
 
@@ -179,30 +182,35 @@ def _stage_replace(address: Address, existing: OpenTable, request: Mapping[str, 
     base = existing.latest()
     base.require_writable()
     metadata = existing.format.new_metadata(dict(request), base)
-    staged = _staged("replace", existing.format, existing.location, metadata, base.version, False)
+    staged = _staged("replace", existing.format, existing.location, metadata, base, False)
     return table_answer(address, existing.location, existing.format, metadata, None, base.capabilities, staged)
 
 
 def _stage_alter(address: Address, opened: OpenTable, request: Mapping[str, Any]) -> dict[str, Any]:
     """The table with more or wider columns, for a write that brings them; the version stays the base's."""
-    base = opened.pinned(version_number(request["version"])) if request.get("version") is not None else opened.latest()
+    base = (
+        opened.pinned(version_number(request["version"]), request.get("table_id"))
+        if request.get("version") is not None
+        else opened.latest()
+    )
     base.require_writable()
     changes = request.get("changes")
     if request["mode"] == "merge_schema":
         changes = merged_changes(base.metadata.schema, request.get("schema") or struct())
     metadata = opened.format.altered_metadata(base, changes) if changes else base.metadata
-    staged = _staged("alter", opened.format, opened.location, metadata, base.version, False) if changes else None
+    staged = _staged("alter", opened.format, opened.location, metadata, base, False) if changes else None
     return table_answer(address, opened.location, opened.format, metadata, base.version, base.capabilities, staged)
 
 
 def _staged(
-    kind: str, format: Format, location: str, metadata: Metadata, base: int | None, pointer: bool
+    kind: str, format: Format, location: str, metadata: Metadata, base: Snapshot | None, pointer: bool
 ) -> dict[str, Any]:
     return {
         "kind": kind,
         "format": format.name,
         "location": location,
         "metadata": as_json(metadata),
-        "base": base,
+        "base": None if base is None else base.version,
+        "base_id": None if base is None else base.metadata.id,
         "pointer": pointer,
     }

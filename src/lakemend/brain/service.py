@@ -27,9 +27,9 @@ from lakemend.brain.known_formats import known_formats
 from lakemend.brain.overlap import may_overlap
 from lakemend.brain.plan import plan
 from lakemend.brain.predicates import conjunction, evaluate, of_snapshot
-from lakemend.brain.tables import Tables, version_number
+from lakemend.brain.tables import OpenTable, Tables, version_number
 from lakemend.errors import InvalidInputError, LakemendError, StorageError
-from lakemend.formats.format import Format
+from lakemend.formats.format import Format, Snapshot
 from lakemend.report import Report
 
 log = logging.getLogger(__name__)
@@ -156,20 +156,20 @@ class Brain:
     def _plan(self, request: dict[str, Any]) -> dict[str, Any]:
         opened = self._address(request).open()
         version = request.get("version")
-        snapshot = opened.latest() if version is None else opened.pinned(version_number(version))
+        snapshot = opened.latest() if version is None else _pinned(opened, request)
         return plan(snapshot, request.get("predicates") or [], request.get("stats_columns"), request.get("without"))
 
     def _deletable(self, request: dict[str, Any]) -> dict[str, Any]:
         """Whether the predicates hold for every row or for none of each file."""
         opened = self._address(request).open()
-        snapshot = opened.pinned(version_number(request["version"]))
+        snapshot = _pinned(opened, request)
         answers = evaluate(conjunction(request.get("predicates") or []), of_snapshot(snapshot))
         return {"deletable": answers.null_count == 0}
 
     def _overlap(self, request: dict[str, Any]) -> dict[str, Any]:
         """The first two of the predicates that one row may satisfy."""
         opened = self._address(request).open()
-        metadata = opened.pinned(version_number(request["version"])).metadata
+        metadata = _pinned(opened, request).metadata
         named = list(enumerate(request["predicates"]))
         pairs = ((i, j) for (i, one), (j, other) in combinations(named, 2) if may_overlap(one, other, metadata))
         return {"overlap": next(pairs, None)}
@@ -249,6 +249,11 @@ class Brain:
                 remedy="create a new table with CREATE TABLE … AS SELECT",
             )
         return target
+
+
+def _pinned(opened: OpenTable, request: Mapping[str, Any]) -> Snapshot:
+    """The version a request is about, of the table it is about."""
+    return opened.pinned(version_number(request["version"]), request.get("table_id"))
 
 
 def _key(request: Mapping[str, Any]) -> bytes:

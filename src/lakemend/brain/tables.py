@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import posixpath
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -18,10 +19,12 @@ from dataclasses import dataclass, field
 
 from lakemend.errors import CorruptTableError, NotATableError, TableNotFoundError, VersionNotFoundError
 from lakemend.formats.format import Format, Snapshot, Table
-from lakemend.storage import Store, local_path, normalise, open_store
+from lakemend.storage import Entry, Store, local_path, normalise, open_store
 
 log = logging.getLogger(__name__)
 
+# Data files of a write that makes its table; the connector names them so (write/DataFile.scala).
+FIRST_WRITE = re.compile(r"\.?part-\d{5,}-[0-9a-f-]{36}-first(\.\w+)*\.parquet(\.crc)?")
 _OPEN_TABLES = 64
 _SNAPSHOTS_PER_TABLE = 3
 
@@ -33,7 +36,7 @@ class OpenTable:
     format: Format
     table: Table
     location: str
-    _snapshots: OrderedDict[int, Snapshot] = field(default_factory=OrderedDict)
+    _snapshots: OrderedDict[tuple[int, str], Snapshot] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def latest(self) -> Snapshot:
@@ -46,13 +49,28 @@ class OpenTable:
     def at_timestamp(self, millis: int) -> Snapshot:
         return self._kept(lambda: self.table.at_timestamp(millis))
 
-    def pinned(self, version: int) -> Snapshot:
-        """The snapshot a statement has loaded before, or the version from the log."""
+    def pinned(self, version: int, table_id: str | None = None) -> Snapshot:
+        """The snapshot a statement has loaded before, or the version from the log.
+
+        `table_id` is that of the table the statement began on: a version of another one, which has taken its
+        place since, is not found.
+        """
         with self._lock:
-            if version in self._snapshots:
-                self._snapshots.move_to_end(version)
-                return self._snapshots[version]
-        return self.at_version(version)
+            for key in reversed(self._snapshots):
+                if key[0] == version and table_id in (None, key[1]):
+                    self._snapshots.move_to_end(key)
+                    return self._snapshots[key]
+        found = self.at_version(version)
+        if table_id is not None and found.metadata.id != table_id:
+            raise VersionNotFoundError(
+                f"version {version} of the table at {self.location} is gone",
+                cause=f"the table with the id {table_id} was dropped while the statement ran, and one with the id "
+                f"{found.metadata.id} created in its place",
+                remedy="run the statement again",
+                version=version,
+                table_id=table_id,
+            )
+        return found
 
     def _kept(self, find: Callable[[], Snapshot]) -> Snapshot:
         try:
@@ -61,8 +79,9 @@ class OpenTable:
             # A log names its files by their place in the table alone.
             raise error.at(self.location) from error.__cause__
         with self._lock:
-            self._snapshots[snapshot.version] = snapshot
-            self._snapshots.move_to_end(snapshot.version)
+            key = (snapshot.version, snapshot.metadata.id)
+            self._snapshots[key] = snapshot
+            self._snapshots.move_to_end(key)
             while len(self._snapshots) > _SNAPSHOTS_PER_TABLE:
                 self._snapshots.popitem(last=False)
         return snapshot
@@ -172,14 +191,26 @@ def describe(store: Store) -> str:
 
 
 def is_vacant(store: Store) -> bool:
-    """Whether a new table may be made here: nothing lies there but names that start with `_` or `.`."""
+    """Whether a new table may be made here: nothing lies there but names that start with `_` or `.`, and what a writer
+    left that died before it had made the table. Its files belong to no version, here or elsewhere."""
     if not store.exists():
         return True
     path = local_path(store.url)
     directories, entries = store.list_directory()
     if not directories and not entries and path is not None:
         return not os.path.isfile(path)
-    return not any(not name.startswith(("_", ".")) for name in [*directories, *(entry.path for entry in entries)])
+    shown = [name for name in directories if not name.startswith(("_", "."))]
+    if any("=" not in name for name in shown) or not all(_is_debris(entry) for entry in entries):
+        return False
+    return all(_is_debris(entry) for name in shown for entry in store.list(name))
+
+
+def _is_debris(entry: Entry) -> bool:
+    """Of hidden names, of the first write to a table, or an object that stands for a partition's directory."""
+    name = posixpath.basename(entry.path)
+    if entry.path.startswith(("_", ".")) or FIRST_WRITE.fullmatch(name):
+        return True
+    return not entry.size and "=" in name
 
 
 def version_number(text: str | int) -> int:

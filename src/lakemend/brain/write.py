@@ -1,9 +1,10 @@
 """`commit` and `abort`: what a finished write does to its table, in one version.
 
 The service calls these with the connector's requests; `changes.py` says which files leave, and
-`commit.py` makes the version or raises. The `Report` of the write is built here. A token names every
-write in the log, so that `abort`, which Spark also calls after a commit that failed, deletes files
-only where the log proves that no version holds them.
+`commit.py` makes the version or raises. The `Report` of the write is built here. Once the version has landed, the
+write has succeeded: what fails afterwards is a warning in the log. A token names every write, so that `abort`, which
+Spark also calls after a commit that failed, deletes files only where it is proven that no version will ever hold
+them (`outcomes.py`).
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakemend.brain import changes
+from lakemend.brain import changes, outcomes
 from lakemend.brain.addresses import Address
 from lakemend.brain.balance import require_balance
 from lakemend.brain.commit import ISOLATED, CommitResult
@@ -32,7 +34,7 @@ from lakemend.brain.predicate_text import to_sql
 from lakemend.brain.predicates import Predicate, conjunction
 from lakemend.brain.pruning import kept_rows
 from lakemend.brain.tables import OpenTable, version_number
-from lakemend.errors import CommitConflictError, InvalidInputError, UnsupportedFeatureError
+from lakemend.errors import CommitConflictError, CommitUnknownError, InvalidInputError, UnsupportedFeatureError
 from lakemend.formats.format import Change, Masked, Metadata, Removed, Snapshot
 from lakemend.report import Report
 from lakemend.storage import join, local_path, open_store
@@ -93,6 +95,11 @@ class Options:
 
 
 def commit(address: Address, request: Mapping[str, Any]) -> Report:
+    with outcomes.committing(request.get("token")):
+        return _commit(address, request)
+
+
+def _commit(address: Address, request: Mapping[str, Any]) -> Report:
     started = time.perf_counter()
     operation = changes.operation_of(request)
     options = Options(request.get("options"))
@@ -103,23 +110,72 @@ def commit(address: Address, request: Mapping[str, Any]) -> Report:
     report = _report(address, target, change, request)
     if not _does_something(change):
         return replace(report, total=None if target.base is None else live_rows(target.base.files))
-    result = make_version(target.opened.table, target.base, change)
+    with _named(address, target):
+        result = make_version(target.opened.table, target.base, change)
     if result.skipped:
         # The earlier run of this transaction holds the rows; these files belong to no version.
-        target.opened.table.store.delete([file.path for file in (*change.added, *change.feed)])
-        _delete_spare_masks(target, request, None)
+        with _afterwards("deleting the files of the repeated write", target):
+            target.opened.table.store.delete([file.path for file in (*change.added, *change.feed)])
+            _delete_spare_masks(target, request, None)
         return Report(report.operation, report.table, None, attempts=result.attempts)
+    return _landed(address, target, request, result, report, started)
+
+
+def _landed(
+    address: Address,
+    target: Target,
+    request: Mapping[str, Any],
+    result: CommitResult,
+    report: Report,
+    started: float,
+) -> Report:
+    """The report of a version that stands, whatever fails from here on."""
+    seconds = {"commit": time.perf_counter() - started}
+    log.info("%s committed version %d of %s", report.operation, result.version, target.opened.location)
+    report = replace(report, version=result.version, attempts=result.attempts, seconds=seconds)
     if target.base is None:
         address.tables.forget(target.opened.location)
         address.tables.remember(target.opened)
-    if target.pointer and address.catalog:
-        address.catalog.point(address.namespace, address.name, target.opened.location)
-    _delete_spare_masks(target, request, result.change)
-    report = _rebased(report, result)
-    seconds = {"commit": time.perf_counter() - started}
-    total = live_rows(target.opened.pinned(result.version).files)
-    log.info("%s committed version %d of %s", operation, result.version, target.opened.location)
-    return replace(report, version=result.version, attempts=result.attempts, seconds=seconds, total=total)
+    with _afterwards("deleting masks that it does not need", target):
+        _delete_spare_masks(target, request, result.change)
+    with _afterwards("counting what it took out", target):
+        report = _rebased(report, result)
+    with _afterwards("counting its rows", target):
+        return replace(report, total=live_rows(target.opened.pinned(result.version).files))
+    return report
+
+
+@contextmanager
+def _afterwards(step: str, target: Target) -> Iterator[None]:
+    """The version stands: a step that fails now is worth a warning and no more."""
+    try:
+        yield
+    except Exception as error:
+        log.warning("the commit to %s stands, but %s failed: %s", target.opened.location, step, error)
+
+
+@contextmanager
+def _named(address: Address, target: Target) -> Iterator[None]:
+    """An external table has its name before it has its first version: a name can be taken back, a version cannot."""
+    if not target.pointer or address.catalog is None:
+        yield
+        return
+    reserved = address.catalog.reserve(address.namespace, address.name, target.opened.location)
+    try:
+        yield
+    except CommitConflictError:
+        raise  # another writer has made the table there, and may have found the name that we reserved
+    except CommitUnknownError:
+        raise
+    except Exception:
+        if reserved:
+            with _afterwards("taking back its name", target):
+                address.catalog.drop_table(address.namespace, address.name)
+        raise
+    if not reserved:
+        # The one who had reserved it may have taken it back since.
+        with _afterwards("naming it", target):
+            address.catalog.reserve(address.namespace, address.name, target.opened.location)
 
 
 def _target(address: Address, request: Mapping[str, Any], options: Options) -> Target:
@@ -129,8 +185,7 @@ def _target(address: Address, request: Mapping[str, Any], options: Options) -> T
     if request.get("version") is None:
         return _created_target(address, request)
     opened = address.open()
-    base = opened.pinned(version_number(request["version"]))
-    _require_same_table(opened, base)
+    base = _base(opened, version_number(request["version"]), request.get("table_id"))
     return Target(opened, base, _evolved(opened, base, request, options))
 
 
@@ -138,8 +193,7 @@ def _staged_target(address: Address, staged: Mapping[str, Any]) -> Target:
     metadata = from_json(staged["metadata"])
     if staged["base"] is not None:
         opened = address.tables.open(staged["location"])
-        base = opened.pinned(staged["base"])
-        _require_same_table(opened, base)
+        base = _base(opened, staged["base"], staged["base_id"])
         return Target(opened, base, metadata, replaces=staged["kind"] == "replace", pointer=staged["pointer"])
     format = address.tables.formats[staged["format"]]
     opened = OpenTable(format, format.open(open_store(staged["location"])), staged["location"])
@@ -169,17 +223,19 @@ def _created_target(address: Address, request: Mapping[str, Any]) -> Target:
     return Target(OpenTable(format, format.open(open_store(location)), location), None, metadata)
 
 
-def _require_same_table(opened: OpenTable, base: Snapshot) -> None:
-    """A base of a table that was dropped and made anew meanwhile must never be built upon."""
+def _base(opened: OpenTable, version: int, table_id: str | None) -> Snapshot:
+    """The snapshot that a write began on. A table that was dropped and made anew meanwhile must never be built upon."""
+    began = table_id if table_id is not None else opened.pinned(version).metadata.id
     head = opened.latest()
-    if head.version < base.version or head.metadata.id != base.metadata.id:
-        raise CommitConflictError(
-            f"the table {opened.location} was replaced, or dropped and created again, while the statement ran",
-            cause=f"it began on version {base.version} of table {base.metadata.id}; there is version {head.version} "
-            f"of table {head.metadata.id}",
-            remedy="nothing was changed: run the statement again",
-            version=head.version,
-        )
+    if head.version >= version and head.metadata.id == began:
+        return opened.pinned(version, began)
+    raise CommitConflictError(
+        f"the table {opened.location} was replaced, or dropped and created again, while the statement ran",
+        cause=f"it began on version {version} of table {began}; there is version {head.version} "
+        f"of table {head.metadata.id}",
+        remedy="nothing was changed: run the statement again",
+        version=head.version,
+    )
 
 
 def _evolved(opened: OpenTable, base: Snapshot, request: Mapping[str, Any], options: Options) -> Metadata | None:
@@ -379,7 +435,7 @@ def _adopt(address: Address, target: Target, request: Mapping[str, Any]) -> Repo
 
 
 def abort(address: Address, request: Mapping[str, Any], staged_at: str | None = None) -> None:
-    """Deletes the files of a write whose token the log does not hold.
+    """Deletes the files of a write that is proven not to have landed, and whose token the log does not hold either.
 
     `staged_at` is where a table that was to be created has its files, if not where its name says.
     """
@@ -393,6 +449,9 @@ def abort(address: Address, request: Mapping[str, Any], staged_at: str | None = 
             raise InvalidInputError(
                 f"{path!r} is not a file of the table", remedy="this is a defect of the caller; report it"
             )
+    if outcomes.is_open(token):
+        log.warning("whether the write %s to %s landed is not known: its files stay", token, address.shown)
+        return
     opened = address.tables.find(staged_at) if staged_at else address.find()
     since = None if request.get("version") is None else version_number(request["version"])
     if opened is not None and opened.table.landed(token, since) is not False:

@@ -29,7 +29,11 @@ object Bridge {
     val channel = brain.getOrElse(throw LakemendException.withoutBrain())
     val answer =
       try channel.call(op, request.toString)
-      catch { case e: IOException => throw LakemendException.unreachable(op, e) }
+      catch {
+        case e: java.net.ConnectException => throw LakemendException.unreachable(op, e)
+        case e: IOException if op == "commit" || op == "alter" => throw LakemendException.unheard(request, e)
+        case e: IOException => throw LakemendException.unreachable(op, e)
+      }
     val node = mapper.readTree(answer)
     if (node.has("error")) throw LakemendException.of(node.get("error"))
     node
@@ -73,6 +77,14 @@ object LakemendException {
     "the Lakemend catalog was used without its Python side",
     "the jar is loaded, but no Python process has registered the brain with this Spark session",
     "start the session with lakemend.session(…) or call lakemend.attach(spark) in the driver's Python process")
+
+  /** The brain may have made the version all the same. */
+  def unheard(request: ObjectNode, e: IOException): LakemendException =
+    apply("CommitUnknownError", "LAKEMEND_COMMIT_UNKNOWN", "whether the statement was committed is not known",
+      s"the Python side did not answer: ${e.getMessage}", request.path("token").asText("") match {
+        case "" => "look at the table's history before running the statement again"
+        case token => s"look for the transaction $token in the table's history before running the statement again"
+      })
 
   def unreachable(op: String, e: IOException): LakemendException = apply("SessionError", "LAKEMEND_SESSION",
     s"the Python side did not answer '$op'", String.valueOf(e.getMessage),

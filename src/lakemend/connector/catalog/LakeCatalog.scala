@@ -16,12 +16,14 @@ import org.apache.spark.sql.connector.catalog.functions.UnboundFunction
 import org.apache.spark.sql.connector.catalog.transactions.{Transaction, TransactionInfo}
 import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
+import org.slf4j.LoggerFactory
 
 /**
  * Spark's door to the brain's catalog: namespaces and tables of a warehouse directory, and tables by path
  * (`lake.delta.`/some/path``, or `delta.`/some/path`` where this class is also registered as the catalog `delta`).
  */
 class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with FunctionCatalog with TransactionalCatalogPlugin {
+  private val log = LoggerFactory.getLogger(getClass)
   private var catalogName: String = _
   private var warehouse: Option[String] = None
 
@@ -78,8 +80,15 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Funct
   }
 
   override def createTable(ident: Identifier, info: TableInfo): Table = {
-    stage("create", ident, info).commitStagedChanges()
-    loadTable(ident)
+    val staged = stage("create", ident, info)
+    staged.commitStagedChanges()
+    // The table is there: that it cannot be read just now does not mean that it was not made.
+    try loadTable(ident)
+    catch {
+      case e: LakemendException =>
+        log.warn(s"$ident was created, but cannot be read: ${e.getMessage}")
+        staged
+    }
   }
 
   override def stageCreate(ident: Identifier, info: TableInfo): StagedTable = stage("create", ident, info)
@@ -90,12 +99,15 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Funct
     stage("create_or_replace", ident, info)
 
   override def alterTable(ident: Identifier, changes: TableChange*): Table = onTable(ident) {
-    changes.foreach {
-      case add: TableChange.AddConstraint => requireTrue(ident, add)
-      case _ =>
-    }
     val request = Bridge.request()
     request.set[JsonNode]("table", address(ident))
+    changes.foreach {
+      case add: TableChange.AddConstraint =>
+        // The constraint belongs to the table whose rows are looked at here.
+        request.put("table_id", load(ident, identity).asInstanceOf[LakeTable].meta.tableId)
+        requireTrue(ident, add)
+      case _ =>
+    }
     request.set[JsonNode]("changes", TableChanges.toWire(changes))
     new LakeTable(new TableMeta(Bridge.call("alter", request)))
   }

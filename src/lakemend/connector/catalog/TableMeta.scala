@@ -62,6 +62,8 @@ class TableMeta(val json: JsonNode) {
   def request(): ObjectNode = {
     val node = Bridge.request()
     node.set[JsonNode]("table", identity)
+    // A name is no identity: the table may have been dropped, and another created.
+    if (version.isDefined && tableId.nonEmpty) node.put("table_id", tableId)
     version.fold(node.putNull("version"))(node.put("version", _))
   }
 

@@ -1,0 +1,68 @@
+"""A statement belongs to the table it began on: one that is dropped and made again under its name is another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakemend.errors import CommitConflictError, VersionNotFoundError
+from tests.slip_in import slip_in
+
+STATEMENTS = {
+    "append": "INSERT INTO {t} VALUES (9, 'mine')",
+    "overwrite": "INSERT OVERWRITE {t} VALUES (9, 'mine')",
+    "update": "UPDATE {t} SET s = 'mine' WHERE id = 1",
+    "delete": "DELETE FROM {t} WHERE id = 1",
+    "delete all": "DELETE FROM {t}",
+    "merge": "MERGE INTO {t} t USING (SELECT 1L AS id, 'mine' AS s) u ON t.id = u.id "
+    "WHEN MATCHED THEN UPDATE SET s = u.s WHEN NOT MATCHED THEN INSERT *",
+    "replace": "INSERT INTO {t} REPLACE WHERE id = 1 VALUES (1, 'mine')",
+    "check": "ALTER TABLE {t} ADD CONSTRAINT small CHECK (id < 100)",
+}
+
+
+def make(spark: SparkSession, name: str, mode: str, first: int) -> None:
+    properties = f"'write.update.mode' = '{mode}', 'write.delete.mode' = '{mode}', 'write.merge.mode' = '{mode}'"
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, s STRING) TBLPROPERTIES ({properties})")
+    spark.sql(f"INSERT INTO {name} SELECT id, 'old' FROM range({first}, {first} + 10, 1, 1)")
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_a_table_made_again_meanwhile(
+    spark: SparkSession, namespace: str, statement: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if mode == "copy-on-write" and statement in ("append", "overwrite", "delete all", "check"):
+        pytest.skip("the same in both modes")
+    name = f"{namespace}.t"
+    make(spark, name, mode, 0)
+
+    def again() -> None:
+        spark.sql(f"DROP TABLE {name}")
+        make(spark, name, mode, 1000)
+
+    slip_in(monkeypatch, again)
+    with pytest.raises((CommitConflictError, VersionNotFoundError)):
+        spark.sql(STATEMENTS[statement].format(t=name))
+    monkeypatch.undo()
+    assert sorted(row.id for row in spark.table(name).collect()) == [*range(1000, 1010)]
+    assert spark.sql(f"SELECT * FROM {name} WHERE s = 'mine'").isEmpty()
+
+
+@pytest.mark.parametrize("name", ["a#b", "t?x=1", "50%41", "a b", "ü&+"])
+def test_names_that_are_odd_in_urls(spark: SparkSession, namespace: str, tmp_path: Path, name: str) -> None:
+    plain = name.split("#")[0].split("?")[0].replace("%41", "A")
+    for table in {plain, name}:
+        spark.sql(f"CREATE TABLE {namespace}.`{table}` (id BIGINT, p STRING) PARTITIONED BY (p)")
+    spark.sql(f"INSERT INTO {namespace}.`{name}` VALUES (1, 'x#y'), (2, 'x?y%41')")
+    spark.sql(f"UPDATE {namespace}.`{name}` SET id = id + 10 WHERE p = 'x#y'")
+    assert sorted(row.id for row in spark.table(f"{namespace}.`{name}`").collect()) == [2, 11]
+    if plain != name:
+        assert spark.table(f"{namespace}.`{plain}`").isEmpty()
+    path = str(tmp_path / name)
+    spark.range(3).write.format("lakemend").save(path)
+    spark.range(4).write.format("lakemend").mode("append").save(path)
+    assert spark.read.format("lakemend").load(path).count() == 7
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]

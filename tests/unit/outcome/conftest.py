@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lakemend import puts, storage
+from lakemend.formats.delta import commit
+from tests.unit.outcome.faults import Bucket, Requests
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> Requests:
+    found = Requests()
+    monkeypatch.setattr(storage, "obstore", found)
+    monkeypatch.setattr(puts, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(commit, "_PAUSES", (0.0, 0.0))
+    return found
+
+
+@pytest.fixture
+def bucket(requests: Requests) -> Iterator[Bucket]:
+    before = storage._hadoop
+    found = Bucket(requests)
+    storage.use_hadoop(found.open)
+    yield found
+    storage.use_hadoop(before)
