@@ -188,9 +188,9 @@ class Catalog:
             self._require_deleted(self._store.delete_directory(hidden), path)
             return
         entries = [entry.path for entry in self._store.list(path)]
-        hidden = [p for p in entries if p[len(path) + 1 :].startswith("_")]
-        self._require_deleted(self._store.delete(hidden), path)
-        self._require_deleted(self._store.delete([p for p in entries if p not in set(hidden)]), path)
+        first = [p for p in entries if p[len(path) + 1 :].startswith("_")]
+        self._require_deleted(self._store.delete(first), path)
+        self._require_deleted(self._store.delete([p for p in entries if p not in set(first)]), path)
 
     def _require_deleted(self, failed: Sequence[str], path: str) -> None:
         if failed:

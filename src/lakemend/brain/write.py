@@ -140,9 +140,10 @@ def _landed(
         _delete_spare_masks(target, request, result.change)
     with _afterwards("counting what it took out", target):
         report = _rebased(report, result)
+    total: int | None = None
     with _afterwards("counting its rows", target):
-        return replace(report, total=live_rows(target.opened.pinned(result.version).files))
-    return report
+        total = live_rows(target.opened.pinned(result.version).files)
+    return replace(report, total=total)
 
 
 @contextmanager
