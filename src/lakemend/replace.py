@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from lakemend.errors import InvalidInputError, ReplaceWhereError, RowsOutsidePredicateError
 from lakemend.report import Report
-from lakemend.statements import run_with_retries
+from lakemend.statements import pinned, run_with_retries
 
 if TYPE_CHECKING:
     from lakemend.table import Table
@@ -73,8 +73,9 @@ def replace_where(table: Table, rows: Any, where: Condition | None, settings: Se
         for frame, condition in pairs:
             _require_inside(table, _fitted(table, frame), condition)
     named = reduce(lambda a, b: a | b, (_column(condition) for _, condition in pairs))
-    gone = table.to_df().where(named)
-    return _planned(table, "replace_where", gone, sum(frame.count() for frame, _ in pairs))
+    seen = pinned(table)
+    gone = seen.to_df().where(named)
+    return _planned(seen, "replace_where", gone, sum(frame.count() for frame, _ in pairs))
 
 
 def replace_using(table: Table, rows: Any, key_columns: Sequence[str], settings: Settings) -> Report:
@@ -125,9 +126,10 @@ def _by_rows(
     if not settings.dry_run:
         return run_with_retries(table, operation, lambda spark: statement(spark, frame, True), settings.retries)
     statement(table.spark, frame, False)
-    target, incoming = table.to_df().alias("t"), _fitted(table, frame).alias("s")
+    seen = pinned(table)
+    target, incoming = seen.to_df().alias("t"), _fitted(table, frame).alias("s")
     gone = target.select("t.*", "_file").join(incoming, matching(target, incoming), "left_semi")
-    return _planned(table, operation, gone, frame.count())
+    return _planned(seen, operation, gone, frame.count())
 
 
 def _pairs(table: Table, rows: Any, where: Condition | None) -> list[tuple[DataFrame, Condition]]:

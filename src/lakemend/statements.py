@@ -84,7 +84,7 @@ def run_with_retries(
     table: Table, operation: str, statement: Callable[[SparkSession], None], retries: int | None
 ) -> Report:
     """Runs a statement; on a conflict, again from the newest version."""
-    limit = retries if retries is not None else int(table.spark.conf.get(_RETRIES_SETTING, str(RETRIES)) or RETRIES)
+    limit = _limit(table.spark, retries)
     for attempt in range(limit + 1):
         try:
             report = table._run(operation, lambda: statement(table.spark))
@@ -96,8 +96,31 @@ def run_with_retries(
     raise AssertionError("unreachable")
 
 
+def _limit(spark: SparkSession, retries: int | None) -> int:
+    given: object = retries if retries is not None else spark.conf.get(_RETRIES_SETTING, None) or RETRIES
+    try:
+        number = -1 if isinstance(given, bool) else int(str(given))
+    except ValueError:
+        number = -1
+    if number < 0:
+        said = "retries" if retries is not None else _RETRIES_SETTING
+        raise InvalidInputError(
+            f"{said} is {given!r}",
+            cause="it says how often a statement runs again after a conflict: a whole number from 0",
+            remedy="pass 0 to let the first conflict be the last, or leave it out",
+            retries=str(given),
+        )
+    return number
+
+
+def pinned(table: Table) -> Table:
+    """The table at the version it has now: everything that a dry run tells is of that one."""
+    return table.as_of(version=table.version)
+
+
 def _dry_run(table: Table, operation: str, condition: Column | None) -> Report:
     """What the statement would change, read and counted by Spark; nothing is written."""
+    table = pinned(table)
     frame = table.to_df()
     matching = (
         (frame if condition is None else frame.where(condition)).groupBy("_file").agg(F.count(F.lit(1)).alias("n"))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import lakemend
 from lakemend.errors import CommitConflictError, VersionNotFoundError
 from tests.slip_in import slip_in
 
@@ -66,3 +67,28 @@ def test_names_that_are_odd_in_urls(spark: SparkSession, namespace: str, tmp_pat
     spark.range(4).write.format("lakemend").mode("append").save(path)
     assert spark.read.format("lakemend").load(path).count() == 7
     assert [entry.name for entry in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("verb", ["update", "delete", "replace_where", "replace_using"])
+def test_a_dry_run_tells_of_one_version(
+    spark: SparkSession, namespace: str, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"{namespace}.t"
+    make(spark, name, "merge-on-read", 0)
+    table = lakemend.table(spark, name)
+    real = lakemend.Table.files
+
+    def files(self: lakemend.Table) -> object:
+        spark.sql(f"INSERT INTO {name} VALUES (1, 'another writer')")
+        return real(self)
+
+    monkeypatch.setattr(lakemend.Table, "files", files)
+    rows = spark.sql("SELECT 1L AS id, 'new' AS s")
+    report = {
+        "update": lambda: table.update(set={"s": "'new'"}, where="id = 1", dry_run=True),
+        "delete": lambda: table.delete("id = 1", dry_run=True),
+        "replace_where": lambda: table.replace_where(rows, "id = 1", dry_run=True),
+        "replace_using": lambda: table.replace_using(rows, ["id"], dry_run=True),
+    }[verb]()
+    assert report.plan is not None and report.plan["version"] == 1
+    assert (report.plan["rows"], report.files_scanned, report.files_skipped) == (1, 1, 0)
