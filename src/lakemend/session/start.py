@@ -300,5 +300,5 @@ def _register_brain(jvm: Any, catalog: str, warehouse: str) -> None:
     global _channel
     brain().catalogs[catalog] = warehouse
     if _channel is None:
-        _channel = Channel(brain().call)
+        _channel = Channel(lambda op, payload: brain().call(op, payload))
     jvm.lakemend.Bridge.connect(_channel.port, _channel.secret)

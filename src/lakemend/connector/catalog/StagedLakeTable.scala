@@ -24,7 +24,8 @@ class StagedLakeTable(mode: String, meta: TableMeta) extends LakeTable(meta) wit
     try Bridge.call("commit", commit)
     catch {
       case e: Throwable =>
-        discard(commit)
+        // What became of the commit is what counts, not whether its files could be looked after.
+        try discard(commit) catch { case other: Exception => e.addSuppressed(other) }
         throw e
     }
   }

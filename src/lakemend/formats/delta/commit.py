@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How long to wait before each further try to read a version back.
-_PAUSES = (0.05, 0.5)
+# How long to wait before each further try to read a version back; stores try again by themselves, too.
+_PAUSES = (0.5,)
 
 
 def try_commit(table: DeltaTable, base: Snapshot | None, change: Change) -> int:
