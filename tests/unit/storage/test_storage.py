@@ -49,28 +49,6 @@ def test_names_below_a_bucket_are_plain():
             open_store(url)
 
 
-def test_deletes_are_sent_in_bulk(monkeypatch):
-    store = ObjectStore("s3://bucket", MemoryStore())
-    names = [f"d/{n}" for n in range(2500)]
-    for name in names:
-        store.put(name, b"")
-    sent = []
-    real = storage.obstore.delete
-
-    def delete(backend, paths):
-        sent.append(paths if isinstance(paths, str) else len(paths))
-        if not isinstance(paths, str) and len(paths) == 500:
-            raise OSError("the store cannot do this")
-        if paths == "d/2400":
-            raise PermissionError("not this one")
-        return real(backend, paths)
-
-    monkeypatch.setattr(storage.obstore, "delete", delete)
-    assert store.delete(names) == ["d/2400"], "one by one where the bulk failed"
-    assert sent[:3] == [1000, 1000, 500] and len(sent) == 503
-    assert [e.path for e in store.list()] == ["d/2400"]
-
-
 @pytest.mark.parametrize("name", ["a", "a b", "a%20b", "p=a%2Fb/x", "ü/é", "a#?*[x]{y}", "_log/0.json", "a:b"])
 def test_round_trip_of_odd_names(store, name):
     store.put(name, b"hello")
