@@ -482,16 +482,19 @@ def test_the_answer_to_a_commit_is_lost(
 def test_a_commit_that_failed_leaves_nothing(
     spark: SparkSession, lake: Lake, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from lakemend import storage
     from lakemend.errors import StorageError
-    from lakemend.storage import ObjectStore
 
     set_properties(lake, modes(mode, mode))
     before = sorted(path for path in lake.root.rglob("*") if path.is_file())
+    original = storage.obstore.put
 
-    def put(self: ObjectStore, path: str, data: bytes) -> None:
-        raise StorageError("the disk is full", operation="write", path=path)
+    def put(store: Any, path: str, data: bytes, **options: Any) -> Any:
+        if options.get("mode") == "create":
+            raise OSError("the disk is full")
+        return original(store, path, data, **options)
 
-    monkeypatch.setattr(ObjectStore, "put_if_absent", put)
+    monkeypatch.setattr(storage.obstore, "put", put)
     with pytest.raises(StorageError, match="the disk is full"):
         spark.sql(UPDATE.format(t=f"lake.delta.`{lake.root}`"))
     monkeypatch.undo()
