@@ -15,7 +15,7 @@ from benchmarks.ratio import Answer
 
 PYSPARK = "pyspark~=4.2.0"
 PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
-_SETTINGS = {
+SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",
@@ -27,7 +27,7 @@ class DeltaSpark:
     modes = BOTH
 
     def __init__(self) -> None:
-        self._process = Process(self.name, PYSPARK, PACKAGE, _SETTINGS)
+        self._process = Process(self.name, PYSPARK, PACKAGE, SETTINGS)
         self.version = f"{PACKAGE.rpartition(':')[2]} on Spark {self._process.version}"
         self._bases: dict[tuple[str, Mode], Path] = {}
         self._copies = 0

@@ -29,7 +29,15 @@ _LOCAL = {
 class Process:
     """A Spark session of a peer: the same cores, memory and settings as ours, and its own jars from Maven."""
 
-    def __init__(self, name: str, pyspark: str, package: str, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        pyspark: str,
+        package: str,
+        settings: Mapping[str, str],
+        server: str = "benchmarks.peers.server",
+    ) -> None:
+        """`server` is the module that answers, `server.py` or one that speaks as it does."""
         self.name = name
         self._views: set[str] = set()
         python = python_with(pyspark)
@@ -38,7 +46,7 @@ class Process:
         self._log = directory / "log"
         with java.chosen_for_spark(), self._log.open("w") as log:
             self._process = subprocess.Popen(
-                [str(python), "-m", "benchmarks.peers.server"],
+                [str(python), "-m", server],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -49,13 +57,13 @@ class Process:
         atexit.register(self.stop)
         conf = {**SETTINGS, **_LOCAL, "spark.jars.packages": package, **settings}
         try:
-            self.version = str(self._ask(conf)["version"])
+            self.version = str(self.ask(conf)["version"])
         except RuntimeError as error:
             raise PeerMissing(f"{package} on {pyspark} did not start: {error}") from error
 
     def sql(self, text: str) -> float:
         """The statement's seconds."""
-        return float(self._ask({"sql": text})["seconds"])
+        return float(self.ask({"sql": text})["seconds"])
 
     def run(self, table: str, statement: Statement) -> float:
         make_view = view(statement)
@@ -68,7 +76,7 @@ class Process:
         return self.answer(query).rows
 
     def answer(self, query: str) -> Answer:
-        found = self._ask({"sql": query, "collect": True})
+        found = self.ask({"sql": query, "collect": True})
         return Answer(float(found["seconds"]), list(found["rows"]))
 
     @contextmanager
@@ -83,7 +91,7 @@ class Process:
                 self.sql(f"RESET `{key}`")
 
     def storm(self, **arguments: Any) -> dict[str, Any]:
-        return self._ask({"storm": arguments})
+        return self.ask({"storm": arguments})
 
     def stop(self) -> None:
         if self._process.poll() is None and self._process.stdin is not None:
@@ -93,7 +101,8 @@ class Process:
             except subprocess.TimeoutExpired:
                 self._process.kill()
 
-    def _ask(self, command: Mapping[str, Any]) -> dict[str, Any]:
+    def ask(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to a command of the server; RuntimeError with its text if it failed."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:

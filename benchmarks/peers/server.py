@@ -22,17 +22,17 @@ from benchmarks.concurrency import storm
 
 
 def main() -> None:
-    answers = _private_output()
+    answers = private_output()
     builder = SparkSession.builder
     for key, value in json.loads(sys.stdin.readline()).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    _answer(answers, {"version": spark.version})
+    answer(answers, {"version": spark.version})
     for line in sys.stdin:
         try:
-            _answer(answers, _done(spark, json.loads(line)))
+            answer(answers, _done(spark, json.loads(line)))
         except Exception as error:
-            _answer(answers, {"error": f"{type(error).__name__}: {error}"})
+            answer(answers, {"error": f"{type(error).__name__}: {error}"})
     spark.stop()
 
 
@@ -45,14 +45,14 @@ def _done(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - started, "rows": [list(row) for row in rows]}
 
 
-def _private_output() -> TextIO:
+def private_output() -> TextIO:
     """Standard output for the answers alone: whatever else Java and Python print goes to standard error."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     return answers
 
 
-def _answer(stream: TextIO, value: dict[str, Any]) -> None:
+def answer(stream: TextIO, value: dict[str, Any]) -> None:
     stream.write(json.dumps(value, default=str) + "\n")
     stream.flush()
 

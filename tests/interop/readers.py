@@ -7,44 +7,19 @@ its Arrow reader cannot follow deletion vectors or column mapping; DuckDB reads 
 
 from __future__ import annotations
 
-import datetime as dt
-import math
 from collections.abc import Callable
-from typing import Any
 
 import deltalake
 import duckdb
 import polars
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import SparkSession
 
-Rows = list[str]
+from tests.interop.values import Rows, of_spark, plain
 
 
 def of_arrow(table: pa.Table) -> Rows:
     return sorted(repr([(k, plain(v)) for k, v in sorted(row.items())]) for row in table.to_pylist())
-
-
-def of_spark(df: DataFrame) -> Rows:
-    return sorted(repr([(k, plain(row[k])) for k in sorted(df.columns)]) for row in df.collect())
-
-
-def plain(value: Any) -> Any:
-    if isinstance(value, Row):
-        return sorted((k, plain(v)) for k, v in value.asDict().items())
-    if isinstance(value, dict):
-        return sorted((k, plain(v)) for k, v in value.items())
-    if isinstance(value, list | tuple):
-        # Arrow's maps are lists of pairs, Spark's are dicts.
-        pairs = bool(value) and all(isinstance(v, tuple) and len(v) == 2 for v in value)
-        return sorted((plain(a), plain(b)) for a, b in value) if pairs else [plain(v) for v in value]
-    if isinstance(value, bytearray | bytes):
-        return bytes(value).hex()
-    if isinstance(value, dt.datetime):
-        return value.astimezone(dt.UTC).replace(tzinfo=None).isoformat() if value.tzinfo else value.isoformat()
-    if isinstance(value, float) and math.isnan(value):
-        return "NaN"
-    return value
 
 
 def by_lakemend(spark: SparkSession, location: str) -> Rows:

@@ -1,0 +1,134 @@
+"""delta-spark's upkeep of tables of ours and theirs (VACUUM, OPTIMIZE, RESTORE, CLONE), and writes of ours after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.interop.delta_spark.engines import Engine, Ours, Theirs, newest, rows
+
+pytestmark = pytest.mark.interop
+
+SOURCE = "SELECT id, concat('ä ', id % 3) AS p, CAST(id AS double) AS v FROM range({0}, {1})"
+
+
+def make(engine: Engine, location: str) -> None:
+    """Three appends, a mask, an update; version 4."""
+    t = f"delta.`{location}`"
+    engine.sql(
+        f"""CREATE TABLE {t} USING delta PARTITIONED BY (p) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')
+            AS {SOURCE.format(0, 10)}"""
+    )
+    for number in (1, 2):
+        engine.sql(f"INSERT INTO {t} {SOURCE.format(10 * number, 10 * number + 10)}")
+    engine.sql(f"DELETE FROM {t} WHERE id IN (3, 14)")
+    engine.sql(f"UPDATE {t} SET v = -v WHERE id = 20")
+
+
+def write_on(engine: Engine, location: str) -> None:
+    t = f"delta.`{location}`"
+    engine.sql(f"DELETE FROM {t} WHERE id = 5")
+    engine.sql(f"UPDATE {t} SET v = 0 WHERE id % 9 = 1")
+    engine.sql(f"INSERT INTO {t} {SOURCE.format(100, 102)}")
+    engine.sql(
+        f"""MERGE INTO {t} t USING (SELECT id * 2 AS id FROM range(60, 62)) s ON t.id = s.id
+            WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, p, v) VALUES (s.id, 'ä 0', 1)"""
+    )
+
+
+UPKEEP = [
+    "VACUUM {t} RETAIN 0 HOURS",
+    "OPTIMIZE {t}",
+    "VACUUM {t} RETAIN 0 HOURS LITE",
+    "OPTIMIZE {t} ZORDER BY (id)",
+    "REORG TABLE {t} APPLY (PURGE)",
+    "VACUUM {t} RETAIN 0 HOURS",
+]
+
+
+def test_upkeep(engines: tuple[Engine, Engine], ours: Ours, theirs: Theirs, location: str) -> None:
+    """One after the other, a row masked by us between them."""
+    first, second = engines
+    make(first, location)
+    expected = rows(ours, location)
+    assert rows(theirs, location) == expected and len(expected) == 28
+    for number, statement in enumerate(UPKEEP):
+        theirs.sql(statement.format(t=f"delta.`{location}`"))
+        assert rows(ours, location) == rows(theirs, location) == expected, statement
+        ours.sql(f"DELETE FROM delta.`{location}` WHERE id = {21 + number}")
+        expected = rows(ours, location)
+    assert len(expected) == 28 - len(UPKEEP)
+    write_on(second, location)
+    expected = rows(ours, location)
+    assert rows(theirs, location) == expected and len(expected) == 31 - len(UPKEEP)
+    theirs.sql(f"VACUUM delta.`{location}` RETAIN 0 HOURS")
+    assert rows(ours, location) == rows(theirs, location) == expected
+
+
+def test_vacuum_keeps_nothing_and_loses_nothing(ours: Ours, theirs: Theirs, location: str) -> None:
+    """After rows of every file were masked, rewritten and removed by us, exactly the needed files stay."""
+    make(ours, location)
+    write_on(ours, location)
+    expected = rows(ours, location)
+    theirs.sql(f"VACUUM delta.`{location}` RETAIN 0 HOURS")
+    from lakemend.formats.delta.leftovers import _references
+    from lakemend.formats.delta.table import DeltaTable
+    from lakemend.storage import open_store
+
+    needed, _ = _references(DeltaTable(open_store(location)).latest(), 1 << 62)
+    there = {str(p.relative_to(location)) for p in Path(location).rglob("*") if p.is_file()}
+    there = {name for name in there if not name.startswith("_") and not Path(name).name.startswith(".")}
+    assert there == needed
+    assert rows(ours, location) == rows(theirs, location) == expected
+
+
+def test_restore(engines: tuple[Engine, Engine], ours: Ours, theirs: Theirs, location: str) -> None:
+    first, second = engines
+    t = f"delta.`{location}`"
+    make(first, location)
+    states = {version: ours.sql(f"SELECT * FROM {t} VERSION AS OF {version}") for version in range(5)}
+    write_on(second, location)
+    for version in (2, 4, 0, 3):
+        theirs.sql(f"RESTORE TABLE {t} TO VERSION AS OF {version}")
+        assert rows(ours, location) == rows(theirs, location) == states[version], version
+    write_on(second, location)
+    assert rows(ours, location) == rows(theirs, location)
+    assert len(rows(ours, location)) == len(states[3]) + 3
+    # Versions of before the restore are still what they were.
+    for version, state in states.items():
+        assert ours.sql(f"SELECT * FROM {t} VERSION AS OF {version}") == state
+
+
+@pytest.mark.parametrize("by", ["ours", "theirs"])
+def test_shallow_clone(ours: Ours, theirs: Theirs, tmp_path: Path, by: str) -> None:
+    """A clone's files lie in another table, under absolute paths; it is changed, and the original stays as it is."""
+    original, clone = str(tmp_path / "o riginal ü"), str(tmp_path / "clone")
+    make(ours if by == "ours" else theirs, original)
+    expected = rows(ours, original)
+    theirs.sql(f"CREATE TABLE delta.`{clone}` SHALLOW CLONE delta.`{original}`")
+    assert rows(ours, clone) == rows(theirs, clone) == expected
+    write_on(ours, clone)
+    changed = rows(ours, clone)
+    assert rows(theirs, clone) == changed and len(changed) == 31
+    theirs.sql(f"DELETE FROM delta.`{clone}` WHERE id = 7")
+    ours.sql(f"UPDATE delta.`{clone}` SET v = 1 WHERE p = 'ä 2'")
+    assert rows(ours, clone) == rows(theirs, clone) and len(rows(ours, clone)) == 30
+    theirs.sql(f"VACUUM delta.`{clone}` RETAIN 0 HOURS")
+    assert len(rows(ours, clone)) == len(rows(theirs, clone)) == 30
+    assert rows(ours, original) == rows(theirs, original) == expected
+
+
+def test_history_and_time_travel(engines: tuple[Engine, Engine], ours: Ours, theirs: Theirs, location: str) -> None:
+    first, second = engines
+    t = f"delta.`{location}`"
+    make(first, location)
+    write_on(second, location)
+    operations = theirs.python(
+        f"result = [(r.version, r.operation) for r in spark.sql('DESCRIBE HISTORY {t}').orderBy('version').collect()]"
+    )
+    assert [version for version, _ in operations] == list(range(newest(location) + 1))
+    assert [name for _, name in operations[3:5]] == ["DELETE", "UPDATE"] and operations[-1][1] == "MERGE"
+    for version in range(newest(location) + 1):
+        query = f"SELECT * FROM {t} VERSION AS OF {version}"
+        assert ours.sql(query) == theirs.sql(query), version
