@@ -16,9 +16,10 @@ from tests.interop.readers import by_query
 
 pytestmark = pytest.mark.interop
 
-ROUNDS = 12
+ROUNDS = 8
 # What a statement that lost is told, by either engine; it runs again.
-CONFLICT = "conflict|concurrent|MetadataChanged|ProtocolChanged"
+# The last: delta-spark had planned the statement when somebody turned vectors on.
+CONFLICT = "conflict|concurrent|MetadataChanged|ProtocolChanged|No such struct field `row_index`"
 
 
 def insistently(engine: Engine, statement: str) -> int:
@@ -91,7 +92,7 @@ def test_optimize_beside_row_changes(ours: Ours, theirs: Theirs, location: str) 
 
     def change() -> None:
         for number in range(ROUNDS):
-            insistently(ours, f"UPDATE {t} SET n = n + 1 WHERE id % 5 = {number % 5}")
+            insistently(ours, f"UPDATE {t} SET n = n + 1 WHERE id < 40 AND id % 5 = {number % 5}")
             insistently(ours, f"INSERT INTO {t} VALUES ({100 + number}, 0)")
 
     def compact() -> None:
