@@ -139,6 +139,16 @@ def test_keys_that_may_be_others_each_time_rule_out_nothing(spark: SparkSession,
     assert found.rows and "8 of 8 files" in found.plan, found.plan
 
 
+def test_keys_of_rows_that_are_read_twice_and_differ_rule_out_nothing(spark: SparkSession, namespace: str) -> None:
+    t, s = _sides(spark, namespace)
+    found = ran(
+        spark,
+        f"""WITH c AS (SELECT k, g FROM {s} WHERE floor(rand()) = 0) SELECT /*+ BROADCAST(a), BROADCAST(b) */ x.id
+        FROM {t} x JOIN c a ON x.k = a.k JOIN (SELECT max(g) AS g FROM c) b ON a.g = b.g""",
+    )
+    assert len(found.rows) == 10 and "8 of 8 files" in found.plan, found.plan
+
+
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 def test_a_merge_stores_what_its_source_says(spark: SparkSession, namespace: str, mode: str) -> None:
     t, s = _sides(spark, namespace)

@@ -11,9 +11,15 @@ import org.apache.spark.sql.catalyst.plans.logical._
  * keys of another evaluation would rule out files that the join needs.
  */
 object SteadyRows {
-  def of(plan: LogicalPlan): Boolean = !plan.exists {
-    case _: GlobalLimit | _: LocalLimit | _: Offset | _: Tail | _: Sample | _: WindowGroupLimit => true
-    case other => other.expressions.exists(e => !e.deterministic || e.exists(isUnsteady))
+  def of(plan: LogicalPlan): Boolean = isKnown(plan) && plan.children.forall(of) &&
+    plan.expressions.forall(e => e.deterministic && !e.exists(isUnsteady))
+
+  private def isKnown(plan: LogicalPlan): Boolean = plan match {
+    case _: Project | _: Filter | _: Join | _: Union | _: Aggregate | _: Window | _: Sort | _: Generate | _: Expand |
+        _: RepartitionOperation => true
+    // Spark keeps those of its own that would not be the same twice.
+    case _: CTERelationRef => false
+    case leaf => leaf.children.isEmpty
   }
 
   private def isUnsteady(e: Expression): Boolean = e match {
