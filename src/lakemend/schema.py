@@ -76,6 +76,23 @@ def find(schema: Struct, path: Path) -> dict[str, Any] | None:
     return found
 
 
+def unknown_kinds(type: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Types that are none of Spark's own, with the columns that have them. A `udt` would name classes to be loaded."""
+    if not isinstance(type, dict):
+        return
+    kind = type.get("type")
+    if kind == "struct":
+        for f in type["fields"]:
+            yield from unknown_kinds(f["type"], (*path, f["name"]))
+    elif kind == "array":
+        yield from unknown_kinds(type["elementType"], (*path, "element"))
+    elif kind == "map":
+        yield from unknown_kinds(type["keyType"], (*path, "key"))
+        yield from unknown_kinds(type["valueType"], (*path, "value"))
+    else:
+        yield path, str(kind)
+
+
 def leaves(schema: Struct, prefix: Path = ()) -> Iterator[tuple[Path, DataType]]:
     """Every leaf reached through structs only (the columns statistics exist for), with its type."""
     for f in schema["fields"]:

@@ -29,7 +29,7 @@ def side_effect(function: str) -> str:
     return f"{function}('java.lang.System', 'setProperty', '{MARK}', 'yes')"
 
 
-def planted(location: str, *, check: str | None = None, **metadata: str) -> str:
+def planted(location: str, *, check: str | None = None, type: Any = None, **metadata: str) -> str:
     """A table of (id, v) with one row, whose log somebody has edited."""
     log = Path(location) / "_delta_log" / "00000000000000000000.json"
     lines = [json.loads(line) for line in log.read_text().splitlines()]
@@ -37,6 +37,7 @@ def planted(location: str, *, check: str | None = None, **metadata: str) -> str:
         if "metaData" in action:
             schema = json.loads(action["metaData"]["schemaString"])
             schema["fields"][1]["metadata"] = metadata
+            schema["fields"][1]["type"] = type or schema["fields"][1]["type"]
             action["metaData"]["schemaString"] = json.dumps(schema)
             if check:
                 action["metaData"]["configuration"]["delta.constraints.planted"] = check
@@ -208,3 +209,21 @@ def test_invariants_of_old_tables_are_kept(spark: SparkSession, foreign: str, un
     spark.sql(f"INSERT INTO {t} VALUES (2, 'good')")
     with pytest.raises(ConstraintViolationError):
         spark.sql(f"INSERT INTO {t} VALUES (3, 'bad')")
+
+
+@pytest.mark.parametrize("wrap", [lambda t: t, lambda t: {"type": "array", "elementType": t, "containsNull": True}])
+def test_a_type_that_names_a_class_is_not_loaded(spark: SparkSession, foreign: str, wrap: Any) -> None:
+    """As a map it has all the keys that a map needs, too."""
+    maps = {"keyType": "string", "valueType": "string", "valueContainsNull": True}
+    for udt in (
+        {"type": "udt", "class": "java.util.ArrayList", "pyClass": None, "sqlType": "string"},
+        {"type": "udt", "pyClass": "os.abort", "serializedClass": "", "sqlType": "string", **maps},
+    ):
+        planted(foreign, type=wrap(udt))
+        for read in (
+            lambda: spark.table(f"lake.delta.`{foreign}`"),
+            lambda: spark.read.format("delta").load(foreign),
+            lambda: lakemend.table(spark, foreign).schema,
+        ):
+            with pytest.raises(UnsupportedFeatureError, match="udt"):
+                read()

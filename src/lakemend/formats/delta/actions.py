@@ -12,8 +12,9 @@ from typing import Any
 
 import orjson
 
+from lakemend.errors import UnsupportedFeatureError
 from lakemend.formats.delta.deletion_vector import Descriptor
-from lakemend.schema import Struct
+from lakemend.schema import Struct, unknown_kinds
 
 
 def _present(**fields: Any) -> dict[str, Any]:
@@ -69,6 +70,13 @@ class MetaData:
         schema = orjson.loads(body["schemaString"])
         if not isinstance(schema, dict) or schema.get("type") != "struct":
             raise ValueError("schemaString is not a struct")
+        for path, kind in unknown_kinds(schema):
+            raise UnsupportedFeatureError(
+                f"the column {'.'.join(path)} cannot be read",
+                cause=f"its type {kind!r} is none of Spark's own; reading it would load classes that the table names",
+                remedy="read the table with the engine that wrote it, and store the column as a struct",
+                column=list(path),
+            )
         return cls(
             str(body.get("id") or ""),
             schema,
