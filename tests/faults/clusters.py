@@ -113,7 +113,13 @@ class Standalone:
         spark = build.installed_spark()
         opened = [option for module in _OPENED for option in ("--add-opens", f"java.base/{module}=ALL-UNNAMED")]
         command = [_java(), "-Xmx256m", *opened, "-cp", f"{spark.jars}/*", name, "--webui-port", "0", *arguments]
-        environment = {**os.environ, "SPARK_HOME": str(spark.jars.parent), "SPARK_LOCAL_IP": "127.0.0.1"}
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(spark.jars.parent),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            # What Spark's own start scripts would find out.
+            "SPARK_SCALA_VERSION": ".".join(spark.scala.split(".")[:2]),
+        }
         with open(log, "w") as said:
             process = subprocess.Popen(command, stdout=said, stderr=said, env=environment, start_new_session=True)
         self.processes.append(process)

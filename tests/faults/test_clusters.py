@@ -110,7 +110,7 @@ for mode in {MODES!r}:
     spark.sql(f"UPDATE {{t}} SET id = id + 1000 WHERE id % 2 = 0")
     spark.sql(f"DELETE FROM {{t}} WHERE id % 5 = 0")
     spark.sql(
-        f"MERGE INTO {{t}} t USING range(10) s ON t.id = s.id "
+        f"MERGE INTO {{t}} t USING (SELECT id FROM range(10)) s ON t.id = s.id "
         "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, p) VALUES (s.id, 'new')"
     )
     tell(sorted(row[0] for row in spark.table(t).select("id").collect()))
