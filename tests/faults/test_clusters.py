@@ -115,7 +115,7 @@ for mode in {MODES!r}:
     )
     tell(sorted(row[0] for row in spark.table(t).select("id").collect()))
     tell(lakemend.table(spark, t).version)
-spark.sql("ALTER TABLE lake.db.`merge-on-read ü` RENAME TO lake.db.renamed")
+spark.sql("ALTER TABLE lake.db.`merge-on-read ü` RENAME TO db.renamed")
 tell(sorted(row[1] for row in spark.sql("SHOW TABLES IN lake.db").collect()))
 spark.sql("DROP TABLE lake.db.renamed")
 tell(sorted(row[1] for row in spark.sql("SHOW TABLES IN lake.db").collect()))
