@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 from lakemend.advice import JoinAdvice
 from lakemend.brain.service import Brain
 from lakemend.errors import InvalidInputError, ReplaceWhereError, TableError, TableNotFoundError
+from lakemend.formats.zone import in_zone
 from lakemend.replace import Settings, replace_on, replace_using, replace_where
 from lakemend.report import Report
 from lakemend.session import (
@@ -131,7 +132,8 @@ class Table:
 
     def files(self) -> pa.Table:
         """The data files of this version with their sizes, rows and partition values. Needs no Spark job."""
-        return self._brain.files(self._address(), int(self._load()["version"]))
+        with in_zone(self.spark.conf.get("spark.sql.session.timeZone")):
+            return self._brain.files(self._address(), int(self._load()["version"]))
 
     def detail(self) -> dict[str, Any]:
         """Location, format, schema, partitioning, properties, sizes and features. Needs no Spark job."""

@@ -30,6 +30,7 @@ from lakemend.brain.predicates import conjunction, evaluate, of_snapshot
 from lakemend.brain.tables import OpenTable, Tables, version_number
 from lakemend.errors import InvalidInputError, LakemendError, StorageError
 from lakemend.formats.format import Format, Snapshot
+from lakemend.formats.zone import in_zone
 from lakemend.report import Report
 
 log = logging.getLogger(__name__)
@@ -90,7 +91,8 @@ class Brain:
         if not isinstance(request, dict):
             raise InvalidInputError(f"the request of {op} is not an object", remedy="send a JSON object")
         try:
-            return operation(request)
+            with in_zone(request.get("time_zone")):
+                return operation(request)
         except LakemendError:
             raise
         except OSError as error:

@@ -6,6 +6,7 @@ import java.util.{HexFormat, Map => JMap}
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.spark.SparkThrowable
+import org.apache.spark.sql.lakemend.SparkBridge
 
 /** The one way from Spark to the brain (`lakemend.brain.service.Brain`): JSON out, JSON back, errors as [[LakemendException]]. */
 object Bridge {
@@ -27,6 +28,8 @@ object Bridge {
 
   def call(op: String, request: ObjectNode): JsonNode = {
     val channel = brain.getOrElse(throw LakemendException.withoutBrain())
+    // Stored values may be local times.
+    request.put("time_zone", SparkBridge.timeZone)
     val answer =
       try channel.call(op, request.toString)
       catch {

@@ -5,7 +5,7 @@ import org.apache.spark.rdd.InputFileBlockHolder
 import org.apache.spark.sql.catalyst.analysis.TimeTravelSpec
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, ExprId, Literal}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
-import org.apache.spark.sql.catalyst.util.{QuotingUtils, UnsafeRowUtils}
+import org.apache.spark.sql.catalyst.util.{DateTimeUtils, QuotingUtils, UnsafeRowUtils}
 import org.apache.spark.sql.connector.catalog.{CatalogPlugin, CatalogV2Util, Column}
 import org.apache.spark.sql.connector.expressions.filter.PartitionPredicate
 import org.apache.spark.sql.connector.expressions.{Literal => V2Literal, LiteralValue}
@@ -33,6 +33,9 @@ object SparkBridge {
   /** A timestamp option as microseconds since the epoch, read as SQL's TIMESTAMP AS OF would. */
   def micros(text: String): Long = TimeTravelSpec.resolveTimestampExpression(
     Literal(text), SparkSession.active.conf.get("spark.sql.session.timeZone"))
+
+  /** The session's, in Java's full spelling. */
+  def timeZone: String = DateTimeUtils.getZoneId(SQLConf.get.sessionLocalTimeZone).getId
 
   def literal(value: Any, dataType: DataType): V2Literal[_] = LiteralValue(value, dataType)
 

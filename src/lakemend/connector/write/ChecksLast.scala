@@ -2,7 +2,7 @@ package org.apache.spark.sql.lakemend
 
 import lakemend.catalog.LakeTable
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{CheckInvariant, Expression, UnaryExpression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, CheckInvariant, Expression, UnaryExpression}
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, V2WriteCommand}
@@ -23,9 +23,11 @@ object ChecksLast extends Rule[LogicalPlan] {
   private val Of = " of the table "
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
-    case write: V2WriteCommand => name(write.table).fold[LogicalPlan](write) { table =>
-      named(write.query, table) match {
-        case Filter(condition, child) if isCheck(condition) => write.withNewQuery(Filter(Immovable(condition), child))
+    case write: V2WriteCommand => lake(write.table).fold[LogicalPlan](write) { table =>
+      named(write.query, table.name) match {
+        case Filter(condition, child) if isCheck(condition) =>
+          val stored = condition.transformUp { case a: Attribute if EmptyIsNull.mayBeEmpty(a, table.meta) => NullIfEmpty(a) }
+          write.withNewQuery(Filter(Immovable(stored), child))
         case query if query fastEquals write.query => write
         case query => write.withNewQuery(query)
       }
@@ -44,10 +46,10 @@ object ChecksLast extends Rule[LogicalPlan] {
   private def isCheck(condition: Expression): Boolean =
     !condition.isInstanceOf[Immovable] && condition.exists(_.isInstanceOf[CheckInvariant])
 
-  private def name(table: LogicalPlan): Option[String] = table match {
+  private def lake(table: LogicalPlan): Option[LakeTable] = table match {
     case r: DataSourceV2Relation => r.table match {
-      case RowLevelOperationTable(lake: LakeTable, _) => Some(lake.name)
-      case lake: LakeTable => Some(lake.name)
+      case RowLevelOperationTable(lake: LakeTable, _) => Some(lake)
+      case lake: LakeTable => Some(lake)
       case _ => None
     }
     case _ => None

@@ -5,22 +5,26 @@ null and an empty string both mean NULL, for every type. A path in the log is UR
 the Hive-escaped directory names that stand on disk: `day=a%2Fb/x y.parquet` on disk is
 `day=a%252Fb/x%20y.parquet` in the log. Letters beyond ASCII stand there as they are: other engines compare the
 spelling with their own, and take a file spelled otherwise for one that no version needs.
+
+A timestamp is written as an instant, with `Z`. One that was written without a zone is a local time of the session that
+reads it (`formats/zone.py`), as it is for delta-spark.
 """
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakemend.errors import CorruptTableError, InvalidInputError
+from lakemend.formats.zone import zone
 from lakemend.schema import DataType, decimal_of, to_arrow
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -69,9 +73,10 @@ def format_value(value: Any, datatype: DataType) -> str | None:
     if datatype == "boolean":
         return "true" if value else "false"
     if datatype == "date":
-        return (date(1970, 1, 1) + timedelta(days=value)).isoformat()
+        return _within_years(value, datatype, lambda: date(1970, 1, 1) + timedelta(days=value)).isoformat()
     if datatype in ("timestamp", "timestamp_ntz"):
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)
+        start = datetime(1970, 1, 1, tzinfo=UTC)
+        moment = _within_years(value, datatype, lambda: start + timedelta(microseconds=value))
         text = moment.strftime("%H:%M:%S.%f")
         return (
             f"{moment.date().isoformat()}T{text}Z" if datatype == "timestamp" else f"{moment.date().isoformat()} {text}"
@@ -83,6 +88,21 @@ def format_value(value: Any, datatype: DataType) -> str | None:
     if decimal_of(datatype):
         return format(Decimal(value), "f")
     return str(value) if value != "" else None
+
+
+_Day = TypeVar("_Day", bound=date)
+
+
+def _within_years(value: int, datatype: DataType, make: Callable[[], _Day]) -> _Day:
+    try:
+        return make()
+    except OverflowError as error:
+        raise InvalidInputError(
+            f"a {datatype} partition value lies outside of the years 1 to 9999",
+            cause="the log cannot spell it",
+            remedy="correct the value, or partition by another column",
+            value=value,
+        ) from error
 
 
 def _format_binary(value: bytes) -> str | None:
@@ -183,7 +203,7 @@ def _parse_present(text: str, datatype: DataType) -> Any:
         return parse_date(text)
     if datatype == "timestamp":
         moment = parse_timestamp(text)
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return moment if moment.tzinfo else moment.replace(tzinfo=zone()).astimezone(UTC)
     if datatype == "timestamp_ntz":
         return parse_timestamp(text).replace(tzinfo=None)
     if datatype == "binary":

@@ -25,7 +25,7 @@ from lakemend.formats.delta.bounds import RawStats, column_stats
 from lakemend.formats.delta.checkpoint import read_checkpoint
 from lakemend.formats.delta.deletion_vector import Descriptor
 from lakemend.formats.delta.log import Listing, Segment, commit_path, plain
-from lakemend.formats.delta.mapping import partition_names, physical_path, to_metadata
+from lakemend.formats.delta.mapping import partition_names, partition_types, physical_path, to_metadata
 from lakemend.formats.delta.partition_values import decode_path, parse_column
 from lakemend.formats.delta.protocol import (
     features,
@@ -50,6 +50,7 @@ from lakemend.formats.delta.replay import (
 from lakemend.formats.delta.sort_orders import sort_orders
 from lakemend.formats.delta.stats import JsonStats, StatsSource
 from lakemend.formats.format import ColumnStats, Mask, Metadata
+from lakemend.formats.zone import zone_name
 from lakemend.schema import Path, find, is_struct, to_arrow
 from lakemend.storage import Store, join, normalise
 
@@ -136,6 +137,7 @@ class DeltaSnapshot:
         self.domains = dict(domains)
         self.modified = timestamp if modified is None else modified  # the commit file's time, grown monotonously
         self._stats: dict[Path, ColumnStats | None] = {}
+        self._files: dict[str, pa.Table] = {}  # by the zone in which local times were read
 
     @cached_property
     def capabilities(self) -> frozenset[str]:
@@ -163,10 +165,17 @@ class DeltaSnapshot:
         """Statistics of the live files as the log spells them; null where there are none."""
         return _concat([p.select(p.source.json()) for p in self.pieces], pa.string())
 
-    @cached_property
+    @property
     def files(self) -> pa.Table:
-        rows = _concat([p.select(p.source.rows()) for p in self.pieces], pa.int64())
-        return file_table(self.raw, rows, self.metadata)
+        name = zone_name() if self._has_local_times else ""
+        if name not in self._files:
+            rows = _concat([p.select(p.source.rows()) for p in self.pieces], pa.int64())
+            self._files[name] = file_table(self.raw, rows, self.metadata)
+        return self._files[name]
+
+    @cached_property
+    def _has_local_times(self) -> bool:
+        return "timestamp" in partition_types(self.metadata).values()
 
     def stats(self, path: Path) -> ColumnStats | None:
         path = tuple(path)
