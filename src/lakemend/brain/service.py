@@ -24,6 +24,7 @@ from lakemend.brain.addresses import Address, address_of, catalog_of
 from lakemend.brain.join_advice import advise
 from lakemend.brain.join_sides import JoinSettings
 from lakemend.brain.known_formats import known_formats
+from lakemend.brain.options import require_known
 from lakemend.brain.overlap import may_overlap
 from lakemend.brain.plan import plan
 from lakemend.brain.predicates import conjunction, evaluate, of_snapshot
@@ -58,6 +59,7 @@ class Brain:
             "alter": lambda r: alter.alter(self._address(r), r),
             "changes": lambda r: feed.changes(self._address(r), r),
             "catalog": self._catalog,
+            "options": self._options,
         }
 
     # ---- the wire
@@ -198,6 +200,10 @@ class Brain:
         with self._lock:
             staged_at = self._staged.get(_key(request)) if request.get("version") is None else None
         write.abort(self._address(request), request, staged_at)
+        return {}
+
+    def _options(self, request: dict[str, Any]) -> dict[str, Any]:
+        require_known(request.get("options") or {}, self.tables.formats)
         return {}
 
     def _catalog(self, request: dict[str, Any]) -> dict[str, Any]:

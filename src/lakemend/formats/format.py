@@ -295,6 +295,10 @@ class Format(Protocol):
         """The metadata after ALTER TABLE changes in wire form; validates them (types that widen, names …)."""
         ...
 
+    def check_property(self, key: str, value: str) -> None:
+        """Raises InvalidInputError where no table can have the property, or not with this value."""
+        ...
+
     def write_settings(self, metadata: Metadata) -> dict[str, Any]:
         """How the connector is to write data files: see `write` in the wire's table."""
         ...

@@ -213,5 +213,8 @@ class MemoryFormat:
                 raise InvalidInputError(f"cannot {change['kind']}")
         return metadata
 
+    def check_property(self, key, value):
+        return
+
     def write_settings(self, metadata):
         return {"target_file_size": 1, "compression": None, "stats_columns": 32, "writer_options": {}}

@@ -5,7 +5,7 @@ import java.util.{EnumSet, Map => JMap, Set => JSet}
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
-import lakemend.{Bridge, LakemendException}
+import lakemend.{Bridge, LakemendException, Options}
 import lakemend.changes.PathChanges
 import lakemend.rows.Watch
 import org.apache.spark.sql.{functions, CreateTableWriter, DataFrame, DataFrameWriterV2, Row, SaveMode, SQLContext}
@@ -75,6 +75,7 @@ object PathTables {
       "call load(path) or save(path); for a table of the catalog use spark.table or writeTo"))
 
   def load(options: CaseInsensitiveStringMap): TableMeta = {
+    Options.check(options)
     val request = Bridge.request()
     request.set[JsonNode]("table", Bridge.request().put("path", path(options)))
     Option(options.get("versionAsOf")).foreach(request.put("version", _))
@@ -119,7 +120,12 @@ case class PathWrite(mode: SaveMode, options: CaseInsensitiveStringMap, data: Da
   private val partitionColumns: Seq[String] = Option(options.get("__partition_columns")).toSeq
     .flatMap(json => Bridge.mapper.readTree(json).asScala.map(c => column(c.asText)))
 
-  def run(): Unit = mode match {
+  def run(): Unit = {
+    Options.check(options)
+    save()
+  }
+
+  private def save(): Unit = mode match {
     case SaveMode.ErrorIfExists => create()
     case SaveMode.Ignore => if (!exists) create()
     case SaveMode.Append => if (exists) append() else try create() catch { case _: TableAlreadyExistsException => append() }

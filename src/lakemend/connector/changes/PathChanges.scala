@@ -2,7 +2,7 @@ package lakemend.changes
 
 import java.util.{EnumSet, Optional, Set => JSet}
 
-import lakemend.{Bridge, LakemendException}
+import lakemend.{Bridge, LakemendException, Options}
 import lakemend.catalog.{Columns, PathTables}
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.ChangelogContext.DeduplicationMode
@@ -12,8 +12,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** `spark.read.format("delta").option("readChangeFeed", true).option("startingVersion", 3).load(path)`. */
 class PathChanges(options: CaseInsensitiveStringMap) extends Table with SupportsRead {
-  lazy val changes: RowChanges =
+  lazy val changes: RowChanges = {
+    Options.check(options)
     RowChanges.load(Bridge.request().put("path", PathTables.path(options)), context, Option(options.get("key")))
+  }
 
   override def name: String = s"changes of ${options.get("path")}"
   override def columns: Array[Column] = Columns.fromSchema(changes.schema)

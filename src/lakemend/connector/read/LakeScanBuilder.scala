@@ -1,6 +1,7 @@
 package lakemend.read
 
 import com.fasterxml.jackson.databind.node.ObjectNode
+import lakemend.Options
 import lakemend.catalog.{Reads, TableMeta}
 import lakemend.joins.Grouping
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation
@@ -20,6 +21,7 @@ class LakeScanBuilder(
     without: Option[ObjectNode] = None)
     extends ScanBuilder with SupportsPushDownRequiredColumns with SupportsPushDownV2Filters
     with SupportsPushDownAggregates with SupportsPushDownLimit {
+  Options.check(options)
   private var columns = meta.schema
   private var offered: Seq[Predicate] = Nil
   private var claimed: Seq[PartitionPredicate] = Nil

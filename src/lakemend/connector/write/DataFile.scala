@@ -41,8 +41,8 @@ class DataFile(layout: FileLayout, task: Int, val key: UnsafeRow, directory: Str
     rows += 1
   }
 
-  /** Whether the target size is reached. Looks at the size only now and then, sooner where rows are large. */
-  def isFull: Boolean = rows >= nextCheck && {
+  /** Whether the target size, or the number of rows a file may hold, is reached. Looks at the size only now and then, sooner where rows are large. */
+  def isFull: Boolean = rows == layout.maxRows || rows >= nextCheck && {
     val size = writer.getDataSize
     val left = layout.targetFileSize - size
     nextCheck = rows + (left / 2 / (size / rows).max(1)).max(1).min(DataFile.MaxUnchecked)

@@ -7,6 +7,7 @@ import lakemend.catalog.TableMeta
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.write.LogicalWriteInfo
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.types._
 
@@ -19,6 +20,7 @@ case class PartitionColumn(ordinal: Int, name: String, physicalName: String, dat
  * @param rowColumns   the columns of the rows as they arrive, by the table's names and with its nullability
  * @param dataOrdinals which of them are stored in the files, in the order of `fileSchema`
  * @param fileSchema   what the files hold: physical names, all nullable, field ids where the table has them
+ * @param maxRows      rows that a file may hold; 0: any number
  * @param localSlots   tasks that run at once in the driver's own process (local mode); 0 elsewhere
  * @param fileTag      the end of file names; it tells the files of a write that makes its table from all others
  */
@@ -31,6 +33,7 @@ case class FileLayout(
     partitionColumns: Seq[PartitionColumn],
     statsColumns: Seq[StatsColumn],
     targetFileSize: Long,
+    maxRows: Long,
     localSlots: Int,
     fileTag: String,
     conf: SharedConf) {
@@ -83,7 +86,7 @@ object FileLayout {
     val rows = new Array[StructField](table.length)
     ordinals.indices.foreach(i => rows(ordinals(i)) = table(i))
     FileLayout(meta.location, table, StructType(rows), stored.map(ordinals(_)).toArray, fileSchema, partitions,
-      StatsColumn.of(fileSchema, meta.write.path("stats_columns")), targetFileSize(meta), localSlots, fileTag(meta),
+      StatsColumn.of(fileSchema, meta.write.path("stats_columns")), targetFileSize(meta), maxRows(info), localSlots, fileTag(meta),
       ParquetSettings.hadoopConf(meta, info, fileSchema))
   }
 
@@ -109,6 +112,10 @@ object FileLayout {
   /** What is left of a write that dies before it has made its table is known by this (brain/tables.py). */
   private def fileTag(meta: TableMeta): String =
     if (meta.version.isEmpty && meta.staged.forall(_.path("kind").asText == "create")) "first" else "c000"
+
+  /** As Spark's own file sources have it: the option, else the session's setting; 0 means any number. */
+  private def maxRows(info: LogicalWriteInfo): Long =
+    info.options.getLong("maxRecordsPerFile", SQLConf.get.maxRecordsPerFile).max(0)
 
   private def localSlots: Int = {
     val context = SparkSession.active.sparkContext

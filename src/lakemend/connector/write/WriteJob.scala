@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.{MissingNode, ObjectNode}
-import lakemend.{Bridge, Wire}
+import lakemend.{Bridge, Options, Wire}
 import lakemend.catalog.TableMeta
 import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.lakemend.{SparkBridge, TaskReports}
@@ -18,6 +18,7 @@ import org.slf4j.LoggerFactory
  */
 class WriteJob(val meta: TableMeta, val info: LogicalWriteInfo, send: ObjectNode => Unit) {
   private val log = LoggerFactory.getLogger(getClass)
+  Options.check(info.options)
 
   /** Names this write in the log, so that an unknown outcome can be looked up. */
   val token: String = UUID.randomUUID.toString

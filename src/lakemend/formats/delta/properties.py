@@ -8,9 +8,10 @@ are kept as they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from lakemend.errors import InvalidInputError, UnsupportedFeatureError
+from lakemend.spelling import nearest
 
 DEFAULT_CHECKPOINT_INTERVAL = 10
 DEFAULT_TARGET_FILE_SIZE = 512 * 1024 * 1024
@@ -143,6 +144,11 @@ _KNOWN: dict[str, Callable[[str], None]] = {
     "write.update.isolation-level": _one_of(*_ISOLATION),
     "write.delete.isolation-level": _one_of(*_ISOLATION),
     "write.merge.isolation-level": _one_of(*_ISOLATION),
+    "write.distribution-mode": _one_of("hash", "none"),
+    "write.advisory-partition-size": _integer(1),
+    "write.fanout-files": _integer(1),
+    "write.sort-columns": _any,
+    "lakemend.planning.preserveDataGrouping": _one_of("auto", "true", "false"),
 }
 
 # Known to Delta, but a table with them would need a writer rule Lakemend does not keep.
@@ -160,10 +166,10 @@ def checked(key: str, value: str) -> tuple[str, str]:
     """The property in its canonical spelling, if it is known and its value makes sense."""
     if key.lower().startswith((CHECK_PREFIX, FEATURE_PREFIX)):
         return key, value
-    if not key.lower().startswith(("delta.", "write.")):
-        return key, value
-    canonical = next((name for name in (*_KNOWN, *_REFUSED_IF_ON) if name.lower() == key.lower()), None)
-    if canonical is None and key.lower().startswith("write."):
+    names = (*_KNOWN, *_REFUSED_IF_ON)
+    canonical = next((name for name in names if name.lower() == key.lower()), None)
+    if canonical is None:
+        _require_foreign(key, names)
         return key, value
     if canonical in _REFUSED_IF_ON:
         if value.lower() == "false":
@@ -174,13 +180,6 @@ def checked(key: str, value: str) -> tuple[str, str]:
             remedy="leave the property out, or write the table with an engine that has the feature",
             property=canonical,
             feature=_REFUSED_IF_ON[canonical],
-        )
-    if canonical is None:
-        raise InvalidInputError(
-            f"there is no table property {key}",
-            cause="properties that start with delta. belong to the Delta format, and this is none of them",
-            remedy="check the spelling, or choose a name outside delta. for a property of your own",
-            property=key,
         )
     try:
         _KNOWN[canonical](value)
@@ -193,6 +192,24 @@ def checked(key: str, value: str) -> tuple[str, str]:
             value=value,
         ) from error
     return canonical, value
+
+
+def _require_foreign(key: str, names: Sequence[str]) -> None:
+    """A name that is none of ours must not look like one: what it was to change would stay as it is."""
+    meant = nearest(key, names)
+    owned = next((p for p in ("delta.", "write.") if key.lower().startswith(p)), None)
+    if meant is None and owned is None:
+        return
+    owner = "the Delta format" if owned == "delta." else "Lakemend"
+    raise InvalidInputError(
+        f"there is no table property {key}" + (f"; did you mean {meant}?" if meant else ""),
+        cause=f"properties that start with {owned} belong to {owner}, and this is none of them"
+        if owned
+        else "it is no property of Delta or Lakemend, and looks like one",
+        remedy="check the spelling, or choose a name of your own outside delta. and write.",
+        property=key,
+        meant=meant,
+    )
 
 
 def is_on(properties: Mapping[str, str], key: str, default: bool = False) -> bool:

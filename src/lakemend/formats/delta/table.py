@@ -287,6 +287,11 @@ class DeltaFormat:
 
         return altered_metadata(base, changes)
 
+    def check_property(self, key: str, value: str) -> None:
+        from lakemend.formats.delta.properties import checked
+
+        checked(key, value)
+
     def write_settings(self, metadata: Metadata) -> dict[str, Any]:
         from lakemend.formats.delta.metadata import write_settings
 
