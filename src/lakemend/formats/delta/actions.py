@@ -21,6 +21,14 @@ def _present(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
+def _names(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise ValueError("partitionColumns is no list of names")
+    return tuple(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Protocol:
     """What a client must know to read and to write the table. Features are None below versions 3 and 7."""
@@ -80,7 +88,7 @@ class MetaData:
         return cls(
             str(body.get("id") or ""),
             schema,
-            tuple(body.get("partitionColumns") or ()),
+            _names(body.get("partitionColumns")),
             {str(k): str(v) for k, v in (body.get("configuration") or {}).items() if v is not None},
             body.get("name"),
             body.get("description"),

@@ -30,6 +30,7 @@ FILE_PREFIX, FILE_SUFFIX = "deletion_vector_", ".bin"
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _Z85_VALUES = {char: value for value, char in enumerate(_Z85)}
 _UUID_CHARS = 20
+_PREFIX = re.compile(r"(?!(?:.*/)?\.\.(?:/|$))[^/\x00][^\x00]*")
 _FILE_NAME = re.compile(rf"{FILE_PREFIX}([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}){re.escape(FILE_SUFFIX)}")
 
 
@@ -138,6 +139,8 @@ def relative_path(path_or_inline: str) -> str:
         name = f"{FILE_PREFIX}{uuid.UUID(bytes=z85_decode(encoded))}{FILE_SUFFIX}"
     except ValueError as error:
         _corrupt(path_or_inline, f"its name is not a UUID in Z85: {error}")
+    if prefix and not _PREFIX.fullmatch(prefix):
+        _corrupt(path_or_inline, f"its prefix {prefix[:200]!r} is no name of a directory")
     return f"{prefix}/{name}" if prefix else name
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from lakemend.errors import CorruptTableError
 from lakemend.formats.delta.actions import MetaData
 from lakemend.formats.format import Metadata, PartitionField
-from lakemend.schema import DataType, Path, Struct, is_struct
+from lakemend.schema import DataType, Path, Struct, is_struct, leaves, to_arrow
 
 MODE = "delta.columnMapping.mode"
 MAX_ID = "delta.columnMapping.maxColumnId"
@@ -83,8 +83,58 @@ def physical_path(logical: Struct, physical: Struct, path: Path) -> Path | None:
     return tuple(out)
 
 
+# Deeper than anybody nests, and shallow enough for functions that call themselves for every level.
+_DEEPEST = 100
+
+
+def _require_sound(datatype: Any, depth: int = 0) -> None:
+    """Raises ValueError where Delta's schema is none. Which types there are, the protocol has a say in."""
+    if depth > _DEEPEST:
+        raise ValueError(f"its types are nested more than {_DEEPEST} deep")
+    if isinstance(datatype, str):
+        return
+    if not isinstance(datatype, dict) or not isinstance(datatype.get("type"), str):
+        raise ValueError(f"{str(datatype)[:100]!r} is no type")
+    if datatype["type"] == "struct":
+        fields = datatype.get("fields")
+        if not isinstance(fields, list):
+            raise ValueError("a struct has no fields")
+        names = set()
+        for field in fields:
+            if not isinstance(field, dict) or not isinstance(field.get("name"), str):
+                raise ValueError("a field has no name")
+            if field["name"] in names:
+                raise ValueError(f"there are two fields {field['name']!r}")
+            names.add(field["name"])
+            if not isinstance(field.get("metadata") or {}, dict):
+                raise ValueError(f"the metadata of {field['name']!r} is no object")
+            _require_sound(field.get("type"), depth + 1)
+    parts = {"array": ("elementType",), "map": ("keyType", "valueType")}.get(datatype["type"], ())
+    for part in parts:
+        _require_sound(datatype.get(part), depth + 1)
+    if not parts and datatype["type"] != "struct":
+        raise ValueError(f"{datatype['type']!r} is no nested type")
+
+
+def require_known_types(metadata: Metadata) -> None:
+    """Raises CorruptTableError for a type that there is none of, once the protocol is known to be ours."""
+    for path, datatype in leaves(metadata.schema):
+        try:
+            to_arrow(datatype)
+        except (ValueError, KeyError, TypeError) as error:
+            raise _contradicting(f"the type of column {'.'.join(path)} is unknown", str(error)[:500]) from error
+
+
+def _contradicting(problem: str, cause: str) -> CorruptTableError:
+    return CorruptTableError(problem, cause=cause, remedy="repair the table with the engine that wrote it")
+
+
 def to_metadata(action: MetaData) -> Metadata:
     """What the brain sees of a metaData action."""
+    try:
+        _require_sound(action.schema)
+    except ValueError as error:
+        raise _contradicting("the schema of the table cannot be understood", str(error)) from error
     mode = mode_of(action.configuration)
     logical = logical_schema(action.schema)
     names = {f["name"]: f["name"] for f in logical["fields"]}

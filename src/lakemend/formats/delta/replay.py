@@ -129,8 +129,8 @@ class Commits:
             for kind, body in action.items():
                 if isinstance(body, dict):
                     self._take(version, kind, body)
-        except (ValueError, KeyError, TypeError) as error:
-            raise corrupt(name, f"a line cannot be parsed: {error}") from error
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            raise corrupt(name, f"a line cannot be parsed: {str(error)[:500]}") from error
 
     def _take(self, version: int, kind: str, body: dict[str, Any]) -> None:
         if kind == "add":
@@ -197,7 +197,7 @@ class Commits:
         for row, line in enumerate(lines.split()):
             try:
                 bodies.append(_conform(orjson.loads(line)[kind], schema))
-            except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, OverflowError, pa.ArrowException) as error:
                 name = self._names[int(versions[row])]
                 raise corrupt(name, f"an {kind} action cannot be parsed: {error}") from error
         return with_vectors(pa.Table.from_pylist(bodies, schema))
@@ -208,12 +208,39 @@ def unsound(kind: str, table: pa.Table) -> tuple[int, str] | None:
     for column in REQUIRED[kind]:
         if table.column(column).null_count:
             return pc.index(table.column(column).is_null(), True).as_py(), f"an {kind} action has no {column}"
+    negative = pc.fill_null(pc.less(table.column("size"), 0), False)
+    if pc.any(negative).as_py():
+        return pc.index(negative, True).as_py(), f"the size of an {kind} action is negative"
+    paths = table.column("path")
+    if pc.any(odd := pc.match_substring_regex(paths, _ODD_PATH)).as_py():
+        for row in pc.indices_nonzero(odd).to_pylist():
+            if fault := _path_fault(paths[row].as_py()):
+                return row, f"the path of an {kind} action {fault}"
     vectors = table.column("deletionVector")
     if vectors.null_count < len(vectors):
+        for name in ("offset", "sizeInBytes", "cardinality"):
+            negative = pc.fill_null(pc.less(pc.struct_field(vectors, [name]), 0), False)
+            if pc.any(negative).as_py():
+                return pc.index(negative, True).as_py(), f"the {name} of a deletion vector is negative"
         for name in ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality"):
             lacking = pc.and_(vectors.is_valid(), pc.struct_field(vectors, [name]).is_null())
             if pc.any(lacking).as_py():
                 return pc.index(lacking, True).as_py(), f"the deletion vector of an {kind} action has no {name}"
+    return None
+
+
+# What a path is looked at closely for: it is empty, or may hold NUL or lead out of the table.
+_ODD_PATH = r"^$|\x00|%00|\.\.|%2[eE]"
+
+
+def _path_fault(path: str) -> str | None:
+    plain = decode_path(path)
+    if not plain:
+        return "is empty"
+    if "\x00" in plain:
+        return "holds the character NUL"
+    if ".." in plain.split("/"):
+        return f"leads out of the table: {path[:200]!r}"
     return None
 
 
@@ -292,6 +319,8 @@ def _conform(body: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
             if pa.types.is_map(f.type):
                 value = [(str(k), None if v is None else str(v)) for k, v in value.items()]
             elif pa.types.is_int64(f.type):
+                if isinstance(value, float) and not value.is_integer():
+                    raise ValueError(f"{f.name} is {value}, which is no whole number")
                 value = int(value)
             elif f.name == "partitionValues":
                 value = {n.name: _text(value.get(n.name)) for n in f.type}

@@ -25,7 +25,13 @@ from lakemend.formats.delta.bounds import RawStats, column_stats
 from lakemend.formats.delta.checkpoint import read_checkpoint
 from lakemend.formats.delta.deletion_vector import Descriptor
 from lakemend.formats.delta.log import Listing, Segment, commit_path, plain
-from lakemend.formats.delta.mapping import partition_names, partition_types, physical_path, to_metadata
+from lakemend.formats.delta.mapping import (
+    partition_names,
+    partition_types,
+    physical_path,
+    require_known_types,
+    to_metadata,
+)
 from lakemend.formats.delta.partition_values import decode_path, parse_column
 from lakemend.formats.delta.protocol import (
     features,
@@ -273,6 +279,7 @@ def file_table(raw: pa.Table, rows: pa.Array, metadata: Metadata) -> pa.Table:
     """Add actions as the brain's file table (`format.py`)."""
     vectors = raw.column("deletionVector")
     masked = pc.fill_null(pc.struct_field(vectors, ["cardinality"]), 0)
+    _require_countable(raw, rows, masked)
     columns = [
         raw.column("path"),
         raw.column("size"),
@@ -282,6 +289,22 @@ def file_table(raw: pa.Table, rows: pa.Array, metadata: Metadata) -> pa.Table:
         _typed_partition(raw.column("partitionValues"), metadata),
     ]
     return pa.table(columns, names=["path", "size", "modified", "rows", "masked", "partition"])
+
+
+def _require_countable(raw: pa.Table, rows: pa.Array, masked: pa.ChunkedArray) -> None:
+    for row in pc.indices_nonzero(pc.fill_null(pc.greater(masked, rows), False)).to_pylist()[:1]:
+        raise CorruptTableError(
+            f"the file {raw.column('path')[row].as_py()} has fewer rows than its deletion vector",
+            cause=f"the log says {rows[row].as_py()} rows, of which {masked[row].as_py()} are deleted",
+            remedy="rewrite the file with the engine that wrote it, or read an older version of the table",
+        )
+    for name, column in (("rows", rows), ("bytes", raw.column("size"))):
+        if (pc.sum(column.cast(pa.float64(), safe=False)).as_py() or 0) >= 2.0**62:
+            raise CorruptTableError(
+                f"the files of the table have more {name} than there can be",
+                cause="a number in the log is wrong",
+                remedy="restore the log from a backup, or read an older version of the table",
+            )
 
 
 def _typed_partition(values: pa.ChunkedArray, metadata: Metadata) -> pa.Array:
@@ -431,7 +454,9 @@ def _apply(
 ) -> DeltaSnapshot:
     # Before anything else is understood: an unknown feature may change the meaning of all of it.
     require_readable(protocol, store.url)
-    names = partition_names(to_metadata(meta))
+    metadata = to_metadata(meta)
+    require_known_types(metadata)
+    names = partition_names(metadata)
     adds, strings, add_versions = commits.adds(names)
     removes, remove_versions = commits.removes(names)
     pieces = list(older.pieces)
