@@ -8,6 +8,7 @@ before a command needs it, and pyspark never.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime
@@ -169,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         cli.main(args=None if arguments is None else list(arguments), prog_name="lakemend")
     except LakemendError as error:
-        click.echo(f"lakemend: {' '.join(str(error).split())}", err=True)
+        click.echo(_visible(f"lakemend: {' '.join(str(error).split())}"), err=True)
         sys.exit(1)
 
 
@@ -186,7 +187,16 @@ def _location(path: str) -> str:
 
 
 def _print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2, default=_jsonable, ensure_ascii=False))
+    # A control character that JSON leaves as it is has the same escape in JSON as in what people read.
+    click.echo(_visible(json.dumps(value, indent=2, default=_jsonable, ensure_ascii=False)))
+
+
+_UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def _visible(text: str) -> str:
+    """The text without characters that a terminal obeys: names and values of a table may hold any."""
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _jsonable(value: Any) -> Any:
@@ -210,7 +220,7 @@ def _print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
             header, overflow="fold", justify="right" if header in ("version", "size", "rows", "masked") else "left"
         )
     for row in rows:
-        table.add_row(*[Text("" if cell is None else str(cell)) for cell in row])
+        table.add_row(*[Text("" if cell is None else _visible(str(cell)).replace("\n", "\\n")) for cell in row])
     if not console.is_terminal:
         console.width = 200
     console.print(table)
@@ -257,7 +267,12 @@ def _type(value: Any) -> str:
 
 
 def _moment(millis: int | None) -> str:
-    return "" if millis is None else datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    if millis is None:
+        return ""
+    try:
+        return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError, TypeError):
+        return str(millis)  # whatever the log says
 
 
 def _age(seconds: float) -> str:

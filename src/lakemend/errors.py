@@ -26,8 +26,8 @@
     ├── StorageError                    (OSError) reading or writing failed; names operation and path
     └── SessionError                    Spark, Java or the connector is missing, too old or of the wrong kind
 
-Called from everywhere; imports nothing of Lakemend. Each message states problem, cause and remedy,
-with the values. The brain hands an error to the connector as `to_payload()`; the session turns it
+Called from everywhere; imports nothing of Lakemend but what hides secrets. Each message states problem,
+cause and remedy, with the values. The brain hands an error to the connector as `to_payload()`; the session turns it
 back into the same class with `from_payload()`, so a user meets one class through every door.
 """
 
@@ -37,6 +37,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from lakemend.redaction import redacted, redacted_values
+
 
 class LakemendError(Exception):
     """`problem` says what went wrong, `cause` why, `remedy` what to do; `values` holds the facts."""
@@ -44,10 +46,10 @@ class LakemendError(Exception):
     condition: ClassVar[str] = "LAKEMEND_ERROR"
 
     def __init__(self, problem: str, *, cause: str = "", remedy: str = "", **values: Any) -> None:
-        self.problem = problem
-        self.cause = cause
-        self.remedy = remedy
-        self.values = values
+        self.problem = redacted(problem)
+        self.cause = redacted(cause)
+        self.remedy = redacted(remedy)
+        self.values: dict[str, Any] = redacted_values(values)
         super().__init__(self._text())
 
     def _text(self) -> str:

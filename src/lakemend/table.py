@@ -23,6 +23,7 @@ from lakemend.advice import JoinAdvice
 from lakemend.brain.service import Brain
 from lakemend.errors import InvalidInputError, ReplaceWhereError, TableError, TableNotFoundError
 from lakemend.formats.zone import in_zone
+from lakemend.redaction import redacted
 from lakemend.replace import Settings, replace_on, replace_using, replace_where
 from lakemend.report import Report
 from lakemend.session import (
@@ -413,7 +414,7 @@ class Table:
     def __repr__(self) -> str:
         pinned = f" as of version {self._version}" if self._version is not None else ""
         pinned = f" as of {self._timestamp}" if self._timestamp is not None else pinned
-        return f"<lakemend table {self.path or self.name}{pinned}>"
+        return f"<lakemend table {redacted(self.path or self.name)}{pinned}>"
 
 
 def _is_path(where: str) -> bool:

@@ -22,6 +22,7 @@ from lakemend import java, storage
 from lakemend.brain.service import Brain
 from lakemend.connector import build
 from lakemend.errors import InvalidInputError, SessionError
+from lakemend.redaction import shown
 from lakemend.session import hadoop, settings, typed
 from lakemend.session.channel import Channel
 from lakemend.session.quiet import quiet_start
@@ -220,7 +221,8 @@ def _apply_to_running(spark: SparkSession, conf: Mapping[str, str]) -> None:
         if key.startswith("spark.sql.catalog.") or spark.conf.isModifiable(key):
             spark.conf.set(key, value)
         elif spark.conf.get(key, None) != value:
-            log.warning("%s=%s is ignored: a Spark session runs already, and only a new one can change it", key, value)
+            told = shown(key, value)
+            log.warning("%s=%s is ignored: a Spark session runs already, and only a new one can change it", key, told)
 
 
 def _load_on_driver(jvm: Any, jar: Path) -> None:

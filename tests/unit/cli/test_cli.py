@@ -94,3 +94,25 @@ def test_pyspark_is_not_imported(path):
         [sys.executable, "-c", program, path], capture_output=True, text=True, env={"PYTHONPATH": "src"}
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_what_a_terminal_would_obey_is_shown(capsys, tmp_path):
+    """Names, values and operations of a table are whatever its writer put there."""
+    evil = "\x1b]0;owned\x07\x1b[2J\u202egpj\x9b31m"
+    log = tmp_path / "t" / "_delta_log"
+    log.mkdir(parents=True)
+    schema = {"type": "struct", "fields": [{"name": f"a{evil}", "type": "long", "nullable": True, "metadata": {}},
+                                           {"name": "p", "type": "string", "nullable": True}]}  # fmt: skip
+    metadata = {"id": "x", "format": {"provider": "parquet"}, "schemaString": json.dumps(schema), "description": evil,
+                "partitionColumns": ["p"], "configuration": {f"k{evil}": evil}}  # fmt: skip
+    info = {"timestamp": 1e300, "operation": f"WRITE{evil}\nforged", "operationParameters": {"x": evil}}
+    add = {"path": f"p=x/{evil}".replace("\x07", ""), "partitionValues": {"p": evil}, "size": 1, "dataChange": True}
+    actions = [{"commitInfo": info}, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+               {"metaData": metadata}, {"add": add}]  # fmt: skip
+    (log / f"{0:020d}.json").write_text("".join(json.dumps(a) + "\n" for a in actions))
+    for command in (["history"], ["files"], ["detail"], ["plan"], ["plan", "--where", f"b{evil} = 1"]):
+        for more in ([], ["--json"]):
+            code, out, err = run(capsys, command[0], str(tmp_path / "t"), *command[1:], *more)
+            assert not any(c in out + err for c in "\x1b\x07\x9b\u202e"), (command, more)
+            if more and not code:
+                json.loads(out)
