@@ -19,9 +19,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lakemend.errors import InvalidInputError
+from lakemend.spelling import nearest
 
 CATALOG_CLASS = "lakemend.catalog.LakeCatalog"
 DEFAULT_WAREHOUSE = "warehouse"
+# Everything that Lakemend reads of a session's settings, Spark's own aside.
+OWN = (
+    "spark.lakemend.atomicRename",
+    "spark.lakemend.conflict.retries",
+    "spark.lakemend.masks.message-bytes",
+    "spark.lakemend.merge.broadcastThreshold",
+    "spark.lakemend.planning.preserveDataGrouping",
+    "spark.lakemend.read.row-index-column",
+)
 
 _DEFAULTS = {
     "spark.sql.sources.v2.bucketing.shuffle.enabled": "true",
@@ -75,6 +85,24 @@ def defaults(master: str, inherited: Mapping[str, str]) -> dict[str, str]:
 
 def is_local(master: str) -> bool:
     return master == "local" or master.startswith(("local[", "local-cluster["))
+
+
+_OWN_PREFIX = "spark.lakemend."
+
+
+def require_known(conf: Mapping[str, str]) -> None:
+    """Settings below `spark.lakemend.` are Lakemend's: one that it does not know would change nothing."""
+    for key in conf:
+        if key.lower().startswith(_OWN_PREFIX) and key not in OWN:
+            exact = next((name for name in OWN if name.lower() == key.lower()), None)
+            meant = exact or nearest(key, OWN)
+            raise InvalidInputError(
+                f"there is no setting {key}" + (f"; did you mean {meant}?" if meant else ""),
+                cause=f"the settings of Lakemend are {', '.join(sorted(OWN))}",
+                remedy=f"write {meant}" if meant else "leave it out",
+                setting=key,
+                meant=meant,
+            )
 
 
 def as_conf(conf: Mapping[str, Any] | None) -> dict[str, str]:

@@ -55,6 +55,7 @@ def session(
     If a session runs already it is used, and the catalog added to it.
     """
     wanted = settings.as_conf(conf)
+    settings.require_known(wanted)
     _refuse_connect(master, wanted)
     with _lock:
         spark_home = build.installed_spark()

@@ -200,3 +200,16 @@ def test_odd_actions(made: Any, line: str) -> None:
         used(made.root)
     except LakemendError:
         pass
+
+
+@pytest.mark.parametrize(
+    "cdc", [{"path": "../../f", "size": 1}, {"path": "f", "size": 2**70}, {"path": "f", "size": -1}, {"path": "f"}]
+)
+def test_bad_files_of_a_feed(made: Any, cdc: dict[str, Any]) -> None:
+    made.create(("a", "long"), configuration={"delta.enableChangeDataFeed": "true"}, protocol={"writer": 4})
+    made.commit(1, {"cdc": cdc}, made.add("g", stats=STATS))
+    span = {"by_time": False, "start": 1, "start_inclusive": True, "end_inclusive": True}
+    with pytest.raises(CorruptTableError):
+        Brain().ask(
+            "changes", {"table": {"path": str(made.root)}, "span": span, "deduplicate": "none", "updates": False}
+        )

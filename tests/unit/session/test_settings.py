@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from lakemend.errors import InvalidInputError, SessionError
@@ -123,3 +126,25 @@ def test_attach_refuses_what_is_no_session() -> None:
     connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     with pytest.raises(SessionError, match="Spark Connect"):
         attach(connect)
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("spark.lakemend.planing.preserveDataGrouping", "spark.lakemend.planning.preserveDataGrouping"),
+        ("spark.lakemend.merge.broadcastthreshold", "spark.lakemend.merge.broadcastThreshold"),
+        ("spark.lakemend.unheard.of", None),
+    ],
+)
+def test_settings_of_lakemend_that_there_are_none_of(key: str, meant: str | None) -> None:
+    with pytest.raises(InvalidInputError, match="there is no setting") as caught:
+        settings.require_known({"spark.master": "local", key: "1"})
+    assert caught.value.meant == meant
+
+
+def test_every_setting_that_is_read_is_known() -> None:
+    sources = Path(settings.__file__).parents[1]
+    files = [*sources.rglob("*.py"), *sources.rglob("*.scala")]
+    read = {name for file in files for name in re.findall(r'"(spark\.lakemend\.[\w.-]+)"', file.read_text())}
+    assert read == set(settings.OWN)
+    settings.require_known(dict.fromkeys(settings.OWN, "1"))

@@ -25,7 +25,7 @@ from lakemend.formats.delta.log import commit_path, list_log
 from lakemend.formats.delta.mapping import partition_names
 from lakemend.formats.delta.partition_values import decode_path
 from lakemend.formats.delta.properties import FEED, is_on
-from lakemend.formats.delta.replay import Commits, add_schema, corrupt, partition_type
+from lakemend.formats.delta.replay import Commits, add_schema, corrupt, partition_type, unsound
 from lakemend.formats.delta.snapshot import DeltaSnapshot, file_table, require_in_commit_timestamp
 from lakemend.formats.delta.stats import JsonStats
 from lakemend.formats.feed import ChangedFiles, Changes, Kind, Span, VersionChanges
@@ -204,6 +204,9 @@ def _cdc_files(bodies: Sequence[dict[str, Any]], version: int, names: Sequence[s
             "partitionValues": pa.array([{n: v.get(n) for n in names} for v in values], partition_type(names)),
             "size": pa.array([int(body["size"]) for body in bodies], pa.int64()),
         }
-    except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, pa.ArrowException) as error:
         raise corrupt(commit_path(version), f"a cdc action cannot be parsed: {error!r}") from error
-    return pa.table([columns.get(f.name, pa.nulls(len(bodies), f.type)) for f in schema], schema=schema)
+    table = pa.table([columns.get(f.name, pa.nulls(len(bodies), f.type)) for f in schema], schema=schema)
+    if fault := unsound("cdc", table):
+        raise corrupt(commit_path(version), fault[1])
+    return table

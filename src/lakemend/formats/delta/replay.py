@@ -35,7 +35,7 @@ STRINGS = pa.map_(pa.string(), pa.string())
 # As compact JSON and as Python's own writer spaces it.
 _ADD = (b'{"add":{', b'{"add": {')
 _REMOVE = (b'{"remove":{', b'{"remove": {')
-REQUIRED = {"add": ("path", "size"), "remove": ("path",)}
+REQUIRED = {"add": ("path", "size"), "remove": ("path",), "cdc": ("path", "size")}
 
 
 def partition_type(names: Sequence[str]) -> pa.StructType:
