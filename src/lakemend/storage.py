@@ -38,15 +38,19 @@ _OBJECT_STORES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "az": "az", 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One listed object: its path below the store's root, its size and its time in epoch milliseconds.
-
-    Stores whose times are coarse tell two objects of one name apart by a tag.
-    """
+    """One listed object: its path below the store's root, its size and its time in epoch milliseconds."""
 
     path: str
     size: int
     modified: int
     tag: str | None = None
+
+    def is_same(self, other: Entry | None) -> bool:
+        """Whether both are one object, neither deleted nor replaced in between. Where the store has tags, they tell:
+        times may be whole seconds in one answer and not in another."""
+        if other is None or self.tag is None or other.tag is None:
+            return self == other
+        return (self.path, self.size, self.tag) == (other.path, other.size, other.tag)
 
 
 # Inside a class that has a method `list`, the type of that name is out of reach.

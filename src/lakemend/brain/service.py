@@ -19,7 +19,7 @@ import orjson
 import pyarrow as pa
 
 from lakemend.advice import JoinAdvice
-from lakemend.brain import alter, feed, inspect, leftovers, load, write
+from lakemend.brain import abort, alter, feed, inspect, leftovers, load, write
 from lakemend.brain.addresses import Address, address_of, catalog_of
 from lakemend.brain.join_advice import advise
 from lakemend.brain.join_sides import JoinSettings
@@ -199,7 +199,7 @@ class Brain:
     def _abort(self, request: dict[str, Any]) -> dict[str, Any]:
         with self._lock:
             staged_at = self._staged.get(_key(request)) if request.get("version") is None else None
-        write.abort(self._address(request), request, staged_at)
+        abort.abort(self._address(request), request, staged_at)
         return {}
 
     def _options(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -1,16 +1,14 @@
-"""`commit` and `abort`: what a finished write does to its table, in one version.
+"""`commit`: what a finished write does to its table, in one version.
 
-The service calls these with the connector's requests; `changes.py` says which files leave, and
+The service calls this with the connector's requests; `changes.py` says which files leave, and
 `commit.py` makes the version or raises. The `Report` of the write is built here. Once the version has landed, the
-write has succeeded: what fails afterwards is a warning in the log. A token names every write, so that `abort`, which
-Spark also calls after a commit that failed, deletes files only where it is proven that no version will ever hold
-them (`outcomes.py`).
+write has succeeded: what fails afterwards is a warning in the log. A token names every write (`outcomes.py`,
+`abort.py`).
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,7 +35,7 @@ from lakemend.brain.tables import OpenTable, version_number
 from lakemend.errors import CommitConflictError, CommitUnknownError, InvalidInputError, UnsupportedFeatureError
 from lakemend.formats.format import Change, Masked, Metadata, Removed, Snapshot
 from lakemend.report import Report
-from lakemend.storage import join, local_path, open_store
+from lakemend.storage import join, open_store
 
 log = logging.getLogger(__name__)
 
@@ -433,45 +431,3 @@ def _adopt(address: Address, target: Target, request: Mapping[str, Any]) -> Repo
     assert target.base is not None
     address.catalog.point(address.namespace, address.name, target.opened.location)
     return Report("create", address.shown, target.base.version, total=live_rows(target.base.files))
-
-
-def abort(address: Address, request: Mapping[str, Any], staged_at: str | None = None) -> None:
-    """Deletes the files of a write that is proven not to have landed, and whose token the log does not hold either.
-
-    `staged_at` is where a table that was to be created has its files, if not where its name says.
-    """
-    token, files = request.get("token"), list(request.get("files") or ())
-    if not files:
-        return
-    if not token:
-        raise InvalidInputError("the aborted write has no token", remedy="vacuum the table to delete its files")
-    for path in files:
-        if path.startswith("/") or ".." in path.split("/"):
-            raise InvalidInputError(
-                f"{path!r} is not a file of the table", remedy="this is a defect of the caller; report it"
-            )
-    if outcomes.is_open(token):
-        log.warning("whether the write %s to %s landed is not known: its files stay", token, address.shown)
-        return
-    opened = address.tables.find(staged_at) if staged_at else address.find()
-    since = None if request.get("version") is None else version_number(request["version"])
-    if opened is not None and opened.table.landed(token, since) is not False:
-        log.warning("the write %s to %s may have landed after all: its files stay", token, opened.location)
-        return
-    store = opened.table.store if opened is not None else open_store(staged_at or address.location)
-    failed = store.delete(files)
-    if opened is None:
-        _remove_empty_directories(store.url)
-    log.info("deleted %d files of the write %s that did not land", len(files) - len(failed), token)
-
-
-def _remove_empty_directories(location: str) -> None:
-    """Of a table that was never made, on a local disk."""
-    root = local_path(location)
-    if root is None:
-        return
-    for directory, _, _ in os.walk(root, topdown=False):
-        try:
-            os.rmdir(directory)
-        except OSError:
-            continue  # something lies in it

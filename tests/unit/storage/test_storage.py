@@ -10,7 +10,7 @@ from obstore.store import MemoryStore
 
 from lakemend import storage
 from lakemend.errors import InvalidInputError, StorageError
-from lakemend.storage import ObjectStore, for_spark, join, local_path, normalise, open_store
+from lakemend.storage import Entry, ObjectStore, for_spark, join, local_path, normalise, open_store
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -32,6 +32,24 @@ def test_spellings(tmp_path, monkeypatch):
     for nothing in ("", "  ", "a\x00b"):
         with pytest.raises(InvalidInputError):
             normalise(nothing)
+
+
+def test_an_object_is_known_by_its_tag():
+    one = Entry("x", 5, 1000, "a")
+    assert one.is_same(Entry("x", 5, 1234, "a")), "a listing may tell milliseconds where a look-up tells seconds"
+    assert not one.is_same(Entry("x", 5, 1000, "b"))
+    assert not one.is_same(None)
+    assert Entry("x", 5, 1000).is_same(Entry("x", 5, 1000))
+    assert not Entry("x", 5, 1000).is_same(Entry("x", 5, 1001, "a"))
+
+
+def test_a_listed_object_is_the_one_that_is_looked_up(store):
+    store.put("x", b"1")
+    (listed,) = store.list()
+    assert listed.is_same(store.head("x")) and listed.tag
+    store.delete(["x"])
+    store.put("x", b"2")
+    assert not listed.is_same(store.head("x"))
 
 
 def test_names_below_a_bucket_are_plain():

@@ -153,7 +153,7 @@ class DeltaTable:
 
     def _is_the_same_log(self) -> bool:
         commit = self._latest_commit
-        return commit is not None and self.store.head(commit.path) == commit
+        return commit is not None and commit.is_same(self.store.head(commit.path))
 
     def at_timestamp(self, millis: int) -> DeltaSnapshot:
         latest = self.latest()
