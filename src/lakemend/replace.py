@@ -121,10 +121,15 @@ def _by_rows(
             f"{operation} has no predicate to check or to restrict to partitions",
             remedy="leave check and partitions_only out, or use replace_where",
         )
-    # The rows are read twice, for what goes and for what comes: both times they must be the same.
-    frame = DataFrame(_statements(table.spark).steady(table._frame(rows)._jdf), table.spark)
+    given = table._frame(rows)
+
+    def steady(spark: SparkSession) -> DataFrame:
+        # The rows are read twice, for what goes and for what comes: both times they must be the same.
+        return DataFrame(_statements(spark).steady(given._jdf), spark)
+
     if not settings.dry_run:
-        return run_with_retries(table, operation, lambda spark: statement(spark, frame, True), settings.retries)
+        return run_with_retries(table, operation, lambda spark: statement(spark, steady(spark), True), settings.retries)
+    frame = steady(table.spark)
     statement(table.spark, frame, False)
     seen = pinned(table)
     target, incoming = seen.to_df().alias("t"), _fitted(table, frame).alias("s")

@@ -390,6 +390,20 @@ def for_spark(location: str) -> str:
     return "s3a:" + url[len("s3:") :] if url.startswith("s3:") else url
 
 
+def place(location: str) -> str:
+    """The same for all spellings of one place: links are followed, and of a Hadoop URL only the path counts."""
+    url = normalise(location)
+    path = local_path(url)
+    if path is not None:
+        try:
+            found = os.stat(path)
+        except OSError:
+            return url
+        return f"{found.st_dev}:{found.st_ino}"
+    scheme, _, rest = url.partition(":")
+    return url if scheme in _OBJECT_STORES.values() else re.sub(r"^//[^/]*", "", rest)
+
+
 def join(location: str, path: str) -> str:
     return f"{location.rstrip('/')}/{path.lstrip('/')}"
 

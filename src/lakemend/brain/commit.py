@@ -77,7 +77,7 @@ def commit(
         if _done_before(base, change):
             return CommitResult(base.version, 0, base, skipped=True)
     with _turn_at(table) as turn:
-        result = _commit_in_turn(table, base, change, attempts, may_match or _by_predicate(base), turn)
+        result = _commit_in_turn(table, base, change, attempts, may_match or by_predicate(base), turn)
     if not result.skipped:
         try:
             table.settle(result.version)
@@ -211,7 +211,7 @@ def _done_by_winner(change: Change, winners: Sequence[Committed]) -> int | None:
     return next((w.version for w in winners if w.transactions.get(app_id, version - 1) >= version), None)
 
 
-def _by_predicate(base: Snapshot | None) -> MayMatch:
+def by_predicate(base: Snapshot | None) -> MayMatch:
     # Winners that changed the metadata conflict before a predicate is asked for: the base's still holds.
     def may_match(predicate: dict[str, Any], files: pa.Table, stats: StatsLookup) -> pa.BooleanArray:
         assert base is not None
@@ -306,14 +306,16 @@ def _masked_first(table: Table, path: str, positions: BitMap64, winners: Sequenc
     return winners[-1]
 
 
-def conflict_error(table: Table, base: Snapshot, change: Change, conflict: Conflict) -> CommitConflictError:
+def conflict_error(
+    table: Table, base: Snapshot, change: Change, conflict: Conflict, remedy: str | None = None
+) -> CommitConflictError:
     at = datetime.fromtimestamp(conflict.timestamp / 1000, UTC).isoformat(timespec="milliseconds")
     subject = f" ({conflict.file})" if conflict.file else ""
     return CommitConflictError(
         f"{change.operation} on version {base.version} of {table.store.url} conflicts with version {conflict.version} "
         f"({conflict.operation})",
         cause=f"{conflict.operation} at {at} {conflict.reason}{subject}",
-        remedy=_remedy(change, conflict.rule),
+        remedy=remedy or _remedy(change, conflict.rule),
         operation=change.operation,
         base_version=base.version,
         version=conflict.version,

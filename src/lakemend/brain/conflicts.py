@@ -113,6 +113,16 @@ def find_first_conflict(
     return None
 
 
+def find_changed_read(change: Change, base: Snapshot, winner: Committed, may_match: MayMatch) -> Conflict | None:
+    """The first rule that says that rows read at `base` are others after `winner`; what was changed does not count."""
+    return (
+        _definition(change, winner)
+        or _restored(change, winner)
+        or _matching(change, base, winner, may_match)
+        or _read_and_gone(change, base, winner, may_match)
+    )
+
+
 def reads_nothing(change: Change) -> bool:
     """Whether the change is a blind append, or alters the definition alone."""
     return change.read_predicate is None and not change.removed and not change.masked and not change.replaces_table

@@ -15,7 +15,7 @@ from lakemend.brain.addresses import Address
 from lakemend.brain.names import quoted
 from lakemend.formats.format import Format, Metadata, PartitionField
 from lakemend.schema import Struct
-from lakemend.storage import for_spark
+from lakemend.storage import for_spark, place
 
 _GENERATION = "GENERATION_EXPRESSION"  # Spark's key
 
@@ -49,6 +49,7 @@ def table_answer(
         },
         "capabilities": sorted(capabilities),
         "table_id": metadata.id,
+        "place": place(location),
         "write": format.write_settings(metadata),
     }
     if staged is not None:

@@ -65,6 +65,8 @@ def changes(address: Address, request: Mapping[str, Any]) -> dict[str, Any]:
     if request.get("updates") and not (key and mode != "none"):
         _check_images(address, found.versions, across=mode == "netChanges")
     answer = table_answer(address, opened.location, opened.format, metadata, found.snapshot.version)
+    if (request.get("span") or {}).get("end") is not None:
+        answer["time_travel"] = True
     files = [file for version in found.versions for file in _files(found, version, mode, bool(key))]
     return {
         **_with_changes(answer),

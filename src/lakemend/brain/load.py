@@ -26,7 +26,11 @@ def load(address: Address, request: Mapping[str, Any]) -> dict[str, Any]:
     if request.get("creatable") and address.find() is None:
         return _creatable(address, request)
     opened, snapshot = look_up(address, request)
-    return answer_of(address, opened, snapshot)
+    answer = answer_of(address, opened, snapshot)
+    asked = request.get("version"), request.get("timestamp"), _option(request, "versionasof")
+    if any(value is not None for value in asked):
+        answer["time_travel"] = True
+    return answer
 
 
 def look_up(address: Address, request: Mapping[str, Any]) -> tuple[OpenTable, Snapshot]:

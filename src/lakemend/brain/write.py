@@ -24,6 +24,7 @@ from lakemend.brain.balance import require_balance
 from lakemend.brain.commit import ISOLATED, CommitResult
 from lakemend.brain.commit import commit as make_version
 from lakemend.brain.description import from_json
+from lakemend.brain.earlier_reads import require_unchanged
 from lakemend.brain.evolution import merged_changes
 from lakemend.brain.feed import require_complete
 from lakemend.brain.known_formats import format_named
@@ -108,6 +109,8 @@ def _commit(address: Address, request: Mapping[str, Any]) -> Report:
     report = _report(address, target, change, request)
     if not _does_something(change):
         return replace(report, total=None if target.base is None else live_rows(target.base.files))
+    if target.base is not None and request.get("reads_at"):
+        require_unchanged(target.opened, target.base, change, request["reads_at"])
     with _named(address, target):
         result = make_version(target.opened.table, target.base, change)
     if result.skipped:

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.lakemend.{AllowedExpressions, BeforeImage, ChecksLast, EmptyIsNull, GroupedTasks, JoinPruning, MergePlan, PackUnused, PartitionsFirst, ReplaceRows, SparkBridge, UnsteadySource}
+import org.apache.spark.sql.lakemend.{AllowedExpressions, BeforeImage, ChecksLast, EmptyIsNull, GroupedTasks, JoinPruning, MergePlan, PackUnused, PartitionsFirst, ReplaceRows, SparkBridge, StatementReads, UnsteadySource}
 
 /** Found by every new session through META-INF/services. */
 class Extensions extends SparkSessionExtensionsProvider {
@@ -19,7 +19,7 @@ class Extensions extends SparkSessionExtensionsProvider {
     extensions.injectResolutionRule(_ => EmptyIsNull)
     extensions.injectOptimizerRule { session =>
       // Scans exist only after the last place that extensions offer for rules of the optimizer.
-      val late = Seq(JoinPruning(session), PartitionsFirst)
+      val late = Seq(JoinPruning(session), PartitionsFirst, StatementReads)
       session.experimental.extraOptimizations ++= late.diff(session.experimental.extraOptimizations)
       MergePlan(session)
     }

@@ -10,7 +10,7 @@ from obstore.store import MemoryStore
 
 from lakemend import storage
 from lakemend.errors import InvalidInputError, StorageError
-from lakemend.storage import Entry, ObjectStore, for_spark, join, local_path, normalise, open_store
+from lakemend.storage import Entry, ObjectStore, for_spark, join, local_path, normalise, open_store, place
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -200,3 +200,15 @@ def test_what_cannot_be_deleted_together_is_deleted_one_by_one(monkeypatch):
     monkeypatch.setattr(storage.obstore, "delete", refusing)
     assert store.delete(["a", "b", "missing", "c"]) == ["b"]
     assert [entry.path for entry in store.list()] == ["b"]
+
+
+def test_a_place_is_one_however_it_is_spelled(tmp_path):
+    (tmp_path / "t").mkdir()
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "t")
+    spellings = [str(tmp_path / "t"), f"file:{tmp_path}/t/", f"{tmp_path}/x/../t", str(tmp_path / "link")]
+    assert len({place(spelling) for spelling in spellings}) == 1
+    assert place(str(tmp_path / "copy")) != place(spellings[0])
+    assert place("s3a://b/t/") == place("s3://b/t") != place("s3://c/t")
+    assert place("hdfs://one:8020/t") == place("hdfs://two/t") != place("hdfs://one:8020/u")
+    assert place(str(tmp_path / "missing")) != place(str(tmp_path / "missing2"))

@@ -17,7 +17,7 @@ import org.apache.spark.sql.connector.read.Scan
 class StatementCatalog(catalog: String, warehouse: Option[String]) extends LakeCatalog {
   private val pinned = mutable.Map.empty[Identifier, TableMeta]
   private val pending = mutable.Map.empty[Identifier, ArrayNode]
-  private val reads = mutable.Map.empty[String, Reads]
+  private val reads = mutable.Map.empty[TableKey, Reads]
   open(catalog, warehouse)
 
   override def loadTable(ident: Identifier): Table = synchronized {
@@ -35,8 +35,8 @@ class StatementCatalog(catalog: String, warehouse: Option[String]) extends LakeC
     table(evolved)
   }
 
-  /** One record of reads per place: a table may be named in several ways. */
-  private def table(meta: TableMeta): LakeTable = new LakeTable(meta, reads.getOrElseUpdate(meta.location, new Reads))
+  /** One record of reads per table, which may be named in several ways. */
+  private def table(meta: TableMeta): LakeTable = new LakeTable(meta, reads.getOrElseUpdate(meta.key, new Reads))
 }
 
 /** Spark's transaction around one statement. The write commits by itself; there is nothing left to do here. */

@@ -19,6 +19,9 @@ case class PartitionField(name: String, source: Seq[String], transform: String, 
   private def quoted: String = source.map(part => "`" + part.replace("`", "``") + "`").mkString(".")
 }
 
+/** Which table it is, however it was named: its id, and the place where its log lies, for a copy has the same id. */
+case class TableKey(id: String, place: String)
+
 /** A table as the brain's `load` and `stage` describe it (docs/architecture.md, *table*). Driver side only. */
 class TableMeta(val json: JsonNode) {
   /** How requests name this table. */
@@ -45,6 +48,10 @@ class TableMeta(val json: JsonNode) {
   val checks: Seq[(String, String)] =
     json.path("checks").properties().asScala.map(e => e.getKey -> e.getValue.asText).toSeq
   val tableId: String = json.path("table_id").asText("")
+  /** The same for every spelling of one table: by name, by path, through a link or another catalog. */
+  val key: TableKey = TableKey(tableId, json.path("place").asText(location))
+  /** Loaded as of a version or a time that was asked for: nothing can change what is read of it. */
+  val isTimeTravel: Boolean = json.path("time_travel").asBoolean(false)
   /** How data files are to be written. */
   val write: JsonNode = json.path("write")
   /** Handed back to the brain when a staged table is committed. */

@@ -5,7 +5,7 @@ import java.nio.file.NoSuchFileException
 import java.util.OptionalLong
 
 import lakemend.LakemendException
-import lakemend.catalog.TableMeta
+import lakemend.catalog.{Reads, ReadsTable, TableMeta}
 import lakemend.read._
 import lakemend.write.SharedConf
 import org.apache.spark.sql.SparkSession
@@ -43,8 +43,12 @@ class ChangesScanBuilder(part: ChangesPart)
 
 /** Reads files of changes with the reader of plain scans; records of changes have a layout of their own. */
 class ChangesScan(part: ChangesPart, columns: StructType, files: IndexedSeq[ChangedFile])
-    extends Scan with Batch with SupportsReportStatistics {
+    extends Scan with Batch with SupportsReportStatistics with ReadsTable {
   private val changes = part.changes
+
+  override def table: TableMeta = changes.meta
+  override def predicatesRead: Seq[Predicate] = Nil
+  override val record: Reads = new Reads
   private val (records, rows) = files.partition(_.isFeed)
   private val ofRows = new ChangesReading(changes.meta, columns, rows.map(_.file))
   private val ofRecords = new ChangesReading(changes.feedMeta, columns, records.map(_.file))

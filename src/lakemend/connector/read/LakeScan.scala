@@ -4,7 +4,7 @@ import java.util.{Objects, OptionalLong}
 
 import scala.util.Try
 
-import lakemend.catalog.MetadataColumns
+import lakemend.catalog.{MetadataColumns, Reads, ReadsTable, TableMeta}
 import lakemend.joins.Grouping
 import lakemend.write.SharedConf
 import org.apache.spark.sql.SparkSession
@@ -25,10 +25,15 @@ import org.apache.spark.sql.types.StructType
   * are not split. Rewriting files needs that.
   */
 class LakeScan(
-    val request: ScanRequest, columns: StructType, limit: Option[Int], wholeFiles: Boolean, grouped: Grouping.Mode)
+    val request: ScanRequest, columns: StructType, limit: Option[Int], wholeFiles: Boolean, grouped: Grouping.Mode,
+    override val record: Reads)
     extends Scan with Batch with SupportsReportStatistics with SupportsReportPartitioning with SupportsReportOrdering
-    with SupportsRuntimeV2Filtering {
+    with SupportsRuntimeV2Filtering with ReadsTable {
   private val meta = request.meta
+
+  override def table: TableMeta = meta
+
+  override def predicatesRead: Seq[Predicate] = request.predicates
 
   private lazy val planned: FilePlan = request.plan()
 

@@ -2,7 +2,7 @@ package lakemend.read
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.Options
-import lakemend.catalog.{Reads, TableMeta}
+import lakemend.catalog.{Reads, RowsRead, TableMeta}
 import lakemend.joins.Grouping
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation
 import org.apache.spark.sql.connector.expressions.filter.{PartitionPredicate, Predicate}
@@ -43,7 +43,7 @@ class LakeScanBuilder(
 
   /** Answers from statistics if they are exact for every file; asked for once per aggregation. */
   override def supportCompletePushDown(aggregation: Aggregation): Boolean = {
-    answered = if (wholeFiles) None else StatsAggregate.answer(request, aggregation).map(aggregation -> _)
+    answered = if (wholeFiles) None else StatsAggregate.answer(request, aggregation, reads).map(aggregation -> _)
     answered.isDefined
   }
 
@@ -59,8 +59,8 @@ class LakeScanBuilder(
   }
 
   override def build(): Scan = {
-    reads.add(offered)
-    answered.fold[Scan](new LakeScan(request, columns, limit, wholeFiles, grouped))(_._2)
+    reads.add(RowsRead(meta.version, offered))
+    answered.fold[Scan](new LakeScan(request, columns, limit, wholeFiles, grouped, reads))(_._2)
   }
 
   private def grouped: Grouping.Mode = Grouping.mode(meta, key => Option(options.get(key)))

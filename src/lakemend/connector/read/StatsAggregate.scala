@@ -6,12 +6,13 @@ import scala.collection.mutable
 
 import com.fasterxml.jackson.databind.JsonNode
 import lakemend.Wire
-import lakemend.catalog.TableMeta
+import lakemend.catalog.{Reads, ReadsTable, TableMeta}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.catalyst.util.TypeUtils
 import org.apache.spark.sql.connector.expressions.{Expression, NamedReference}
 import org.apache.spark.sql.connector.expressions.aggregate._
+import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read.{LocalScan, Statistics, SupportsReportStatistics}
 import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.types._
@@ -22,7 +23,7 @@ import org.apache.spark.sql.types._
   * a masked file tells its row count and its partition values only.
   */
 object StatsAggregate {
-  def answer(request: ScanRequest, aggregation: Aggregation): Option[LocalScan] = {
+  def answer(request: ScanRequest, aggregation: Aggregation, record: Reads): Option[LocalScan] = {
     val compiler = new Compiler(request.meta)
     val functions = aggregation.aggregateExpressions.toSeq.map(compiler.function)
     val keys = aggregation.groupByExpressions.toSeq.map(compiler.key)
@@ -36,7 +37,7 @@ object StatsAggregate {
         }
         val schema = StructType(groups ++ results)
         val version = request.meta.version.getOrElse("none")
-        new AnsweredScan(schema, rows, s"lakemend ${request.meta.name} version $version, " +
+        new AnsweredScan(request, record, schema, rows, s"lakemend ${request.meta.name} version $version, " +
           s"${aggregation.aggregateExpressions.mkString(", ")} from statistics of ${plan.files.length} files")
       }
     }
@@ -180,8 +181,10 @@ object StatsAggregate {
 }
 
 /** Rows that are known already. */
-class AnsweredScan(schema: StructType, answer: Array[InternalRow], text: String)
-    extends LocalScan with SupportsReportStatistics {
+class AnsweredScan(request: ScanRequest, override val record: Reads, schema: StructType, answer: Array[InternalRow], text: String)
+    extends LocalScan with SupportsReportStatistics with ReadsTable {
+  override def table: TableMeta = request.meta
+  override def predicatesRead: Seq[Predicate] = request.predicates
   override def readSchema: StructType = schema
   override def rows: Array[InternalRow] = answer
   override def description: String = text

@@ -1,6 +1,6 @@
 package lakemend.rows
 
-import lakemend.catalog.LakeTable
+import lakemend.catalog.{LakeTable, TableKey}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Alias, AttributeReference, AttributeSet, Expression, If, NamedExpression}
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project, RowLevelWrite}
@@ -16,7 +16,7 @@ case class OwnReads(spark: SparkSession) extends (LogicalPlan => Unit) {
   override def apply(plan: LogicalPlan): Unit = plan.foreach {
     case write: RowLevelWrite => write.operation match {
       case operation: RowOperation =>
-        operation.readsMore = reads(plan, operation.location)
+        operation.readsMore = reads(plan, operation.key)
         if (operation.command == Command.UPDATE) operation.assigned = assigned(write.query, AttributeSet(write.table.output))
       case _ =>
     }
@@ -24,9 +24,9 @@ case class OwnReads(spark: SparkSession) extends (LogicalPlan => Unit) {
   }
 
   // The target itself stands in the plan as the operation's own table.
-  private def reads(plan: LogicalPlan, location: String): Boolean =
+  private def reads(plan: LogicalPlan, key: TableKey): Boolean =
     plan.collectWithSubqueries { case r: DataSourceV2Relation => r.table }.exists {
-      case table: LakeTable => table.meta.location == location
+      case table: LakeTable => table.meta.key == key && !table.meta.isTimeTravel
       case _ => false
     }
 

@@ -56,7 +56,8 @@ object ReplaceStatements {
    * what goes and for what comes. Once they are kept, it is known whether they are few enough to be sent to every executor.
    */
   def steady(frame: DataFrame): DataFrame = if (isSteady(frame)) frame else {
-    val kept = frame.localCheckpoint()
+    // A frame that has run before would give the rows of that time.
+    val kept = StatementReads.checkpoint(Dataset.ofRows(frame.sparkSession, frame.logicalPlan))
     val bytes = kept.count() * (kept.schema.defaultSize + 8)
     if (bytes <= frame.sparkSession.sessionState.conf.autoBroadcastJoinThreshold) kept.hint("broadcast") else kept
   }

@@ -94,7 +94,7 @@ object Watch {
  */
 class ReplacedTable(of: LakeTable, replacement: Replacement, val few: Boolean) extends LakeTable(of.meta, of.reads) {
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
-    new LakeScanBuilder(meta, options, reads = new Reads, without = replacement.unread)
+    new LakeScanBuilder(meta, options, reads = Reads.Unrecorded, without = replacement.unread)
 
   /** Spark asks for every row to be overwritten; what that means here is the replacement's alone. */
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = new WriteBuilder with SupportsTruncate {
@@ -104,7 +104,7 @@ class ReplacedTable(of: LakeTable, replacement: Replacement, val few: Boolean) e
 
   /** The row operation of this replacement; rows go as a DELETE would take them. */
   def operation(info: RowLevelOperationInfo, asDelete: RowLevelOperationInfo): RowOperation = {
-    val operation = RowOperation.of(meta, asDelete, new Reads, _ => ()) match {
+    val operation = RowOperation.of(meta, asDelete, Reads.Unrecorded, _ => ()) match {
       case _ if ReplaceByRecords.isNeeded(meta) => new ReplaceByRecords(this, info, replacement)
       case _: MaskRows => new ReplaceByMasks(this, info, replacement)
       case _ => new ReplaceByRewriting(this, info, replacement)
@@ -117,7 +117,7 @@ class ReplacedTable(of: LakeTable, replacement: Replacement, val few: Boolean) e
   def deliver(commit: ObjectNode): Unit = send(replacement.describe(commit))
 
   /** Where the predicate tells what is replaced, looking for it is no read beside it. */
-  def looks: Reads = if (replacement.predicate.isDefined) new Reads else reads
+  def looks: Reads = if (replacement.predicate.isDefined) Reads.Unrecorded else reads
 }
 
 /** Merge-on-read: rows that go are masked, rows that come are written. */

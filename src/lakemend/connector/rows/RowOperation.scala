@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.{Bridge, LakemendException}
-import lakemend.catalog.{MetadataColumns, Reads, TableMeta}
+import lakemend.catalog.{MetadataColumns, Reads, RowsRead, TableKey, TableMeta}
 import lakemend.read.{DataFile, LakeScan, LakeScanBuilder}
 import lakemend.write.{WriteJob, WrittenFile}
 import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference}
@@ -50,7 +50,7 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
   /** The columns an UPDATE sets, as far as that is known. */
   @volatile var assigned: Option[Seq[String]] = None
 
-  def location: String = meta.location
+  def key: TableKey = meta.key
 
   /** A MERGE that does nothing to target rows without a match, so that files without one stay as they are. */
   @volatile var keepsUnmatchedFiles: Boolean = false
@@ -80,7 +80,7 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
       end()
       ambiguous.foreach(refuse)
       condition.foreach(request.put("condition", _))
-      readByKey.foreach(reads.narrowTo)
+      readByKey.foreach(predicates => reads.narrowTo(RowsRead(meta.version, predicates)))
       super.commit(request)
     }
 

@@ -47,7 +47,7 @@ object SmallSource {
 
   private def kept(spark: SparkSession, source: LogicalPlan, onEnd: (() => Unit) => Unit): LogicalPlan = {
     val session = spark.asInstanceOf[ClassicSession]
-    val rows = new KeptRows(spark.sparkContext, () => Dataset.ofRows(session, source).queryExecution.toRdd.map(_.copy()))
+    val rows = new KeptRows(spark.sparkContext, source, () => Dataset.ofRows(session, source).queryExecution.toRdd.map(_.copy()))
     onEnd(() => rows.release())
     LogicalRDD(source.output, rows)(session, Some(source.stats), None)
   }
@@ -75,7 +75,7 @@ object SmallSource {
 }
 
 /** Rows that are computed when they are first asked for, and then kept. An EXPLAIN computes nothing. */
-class KeptRows(context: SparkContext, @transient source: () => RDD[InternalRow]) extends RDD[InternalRow](context, Nil) {
+class KeptRows(context: SparkContext, @transient val plan: LogicalPlan, @transient source: () => RDD[InternalRow]) extends RDD[InternalRow](context, Nil) {
   @transient @volatile private var computed: Option[RDD[InternalRow]] = None
 
   private def kept: RDD[InternalRow] = synchronized {

@@ -1,0 +1,110 @@
+package org.apache.spark.sql.lakemend
+
+import java.util.WeakHashMap
+
+import lakemend.catalog.{LakeTable, Reads, ReadsTable, RowsRead, TableKey, TableMeta}
+import lakemend.joins.PackedScan
+import lakemend.rows.RowOperation
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, RowLevelWrite, V2WriteCommand}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.classic.DataFrame
+import org.apache.spark.sql.connector.catalog.Table
+import org.apache.spark.sql.connector.expressions.filter.Predicate
+import org.apache.spark.sql.connector.read.Scan
+import org.apache.spark.sql.connector.write.RowLevelOperationTable
+import org.apache.spark.sql.execution.{LogicalRDD, SparkPlan}
+import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanHelper
+import org.apache.spark.sql.execution.columnar.{InMemoryRelation, InMemoryTableScanExec}
+import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, DataSourceV2Relation, DataSourceV2ScanRelation}
+
+/**
+ * Where the reads of a writing statement come together: the plan that is about to run holds all of its scans, in
+ * subqueries too, whatever names, frames and caches they came by. Those of the table that is written are put on its
+ * record. Scans that look at it through the statement's own catalog are there already.
+ */
+object StatementReads extends Rule[LogicalPlan] with AdaptiveSparkPlanHelper {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    plan.foreach {
+      case write: V2WriteCommand => target(write).foreach { table =>
+        // The write's own condition names the rows it changes; the query holds it too, as it is run.
+        val unknown = readIn(write.query).filter { read =>
+          read.of == table.meta.key && !(read.record eq table.reads) && !(read.record eq Reads.Unrecorded)
+        }
+        unknown.foreach(read => table.reads.add(read.rows))
+        if (unknown.nonEmpty) operation(write).foreach(_.readsMore = true)
+      }
+      case _ =>
+    }
+    plan
+  }
+
+  private def target(write: V2WriteCommand): Option[LakeTable] = write.table match {
+    case r: DataSourceV2Relation => r.table match {
+      case RowLevelOperationTable(table: LakeTable, _) => Some(table)
+      case table: LakeTable => Some(table)
+      case _ => None
+    }
+    case _ => None
+  }
+
+  private def operation(write: V2WriteCommand): Option[RowOperation] = write match {
+    case rows: RowLevelWrite => Some(rows.operation).collect { case operation: RowOperation => operation }
+    case _ => None
+  }
+
+  /** What was read for rows that were kept apart before a statement uses them; gone with the rows. */
+  private val checkpoints = new WeakHashMap[RDD[_], Seq[Read]]
+
+  /** The frame's rows as they are now; a statement that uses them has read what they were made of. */
+  def checkpoint(frame: DataFrame): DataFrame = {
+    val kept = frame.localCheckpoint()
+    val reads = readIn(frame.queryExecution.optimizedPlan)
+    kept.logicalPlan.foreach {
+      case rows: LogicalRDD => checkpoints.synchronized(checkpoints.put(rows.rdd, reads))
+      case _ =>
+    }
+    kept
+  }
+
+  /** `record`: where it is noted already. */
+  private case class Read(of: TableKey, rows: RowsRead, record: Reads)
+
+  private def readIn(plan: LogicalPlan): Seq[Read] = plan.collectWithSubqueries {
+    case r: DataSourceV2ScanRelation => read(r.scan).toSeq
+    case r: DataSourceV2Relation => everything(r.table).toSeq
+    case cached: InMemoryRelation => readIn(cached)
+    case kept: LogicalRDD => kept.rdd match {
+      case rows: KeptRows => readIn(rows.plan)
+      case rows => checkpoints.synchronized(Option(checkpoints.get(rows))).getOrElse(Nil)
+    }
+  }.flatten
+
+  /** Cached rows are those of the version they were read at. What was answered from statistics has left no scan. */
+  private def readIn(cached: InMemoryRelation): Seq[Read] = {
+    val scans = readIn(cached.cacheBuilder.cachedPlan)
+    val named = cached.cacheBuilder.logicalPlan.collectWithSubqueries {
+      case r: DataSourceV2Relation => everything(r.table)
+    }.flatten
+    scans ++ named.groupBy(_.of).collect { case (table, reads) if reads.length > scans.count(_.of == table) => reads }.flatten
+  }
+
+  private def readIn(plan: SparkPlan): Seq[Read] = collectWithSubqueries(plan) {
+    case scan: BatchScanExec => read(scan.scan).toSeq
+    case cached: InMemoryTableScanExec => readIn(cached.relation)
+  }.flatten
+
+  private def read(scan: Scan): Option[Read] = scan match {
+    case packed: PackedScan => read(packed.of)
+    case known: ReadsTable => read(known.table, known.predicatesRead, known.record)
+    case _ => None
+  }
+
+  private def everything(table: Table): Option[Read] = table match {
+    case table: LakeTable => read(table.meta, Nil, table.reads)
+    case _ => None
+  }
+
+  private def read(table: TableMeta, predicates: Seq[Predicate], record: Reads): Option[Read] =
+    if (table.isTimeTravel) None else Some(Read(table.key, RowsRead(table.version, predicates), record))
+}
