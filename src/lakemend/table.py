@@ -23,6 +23,7 @@ from lakemend.advice import JoinAdvice
 from lakemend.brain.service import Brain
 from lakemend.errors import InvalidInputError, ReplaceWhereError, TableError, TableNotFoundError
 from lakemend.formats.zone import in_zone
+from lakemend.incoming import to_frame
 from lakemend.redaction import redacted
 from lakemend.replace import Settings, replace_on, replace_using, replace_where
 from lakemend.report import Report
@@ -192,7 +193,8 @@ class Table:
             writer = self._creator(frame, partition_by, properties, options)
             return self._run("overwrite", writer.replace)
         self._require_partitioning(partition_by)
-        return self._run("overwrite", lambda: self._writer(frame, options).overwrite(F.lit(True)))
+        writer = self._writer(frame, _every_partition(options))
+        return self._run("overwrite", lambda: writer.overwrite(F.lit(True)))
 
     def overwrite_partitions(self, rows: Any, *, options: Mapping[str, str] | None = None) -> Report:
         """Replaces just the partitions that occur in `rows` (dynamic partition overwrite)."""
@@ -334,20 +336,18 @@ class Table:
                 f"{self.name} as of an earlier version is read-only",
                 remedy="write to lakemend.table(spark, …) without as_of",
             )
-        if isinstance(rows, DataFrame):
-            return rows
-        if hasattr(rows, "collect_schema") and hasattr(rows, "collect"):
-            rows = rows.collect()
-        if hasattr(rows, "to_arrow"):
-            rows = rows.to_arrow()
-        if isinstance(rows, pa.Table | pa.RecordBatch) or type(rows).__module__.startswith("pandas"):
-            return self.spark.createDataFrame(rows if not isinstance(rows, pa.RecordBatch) else pa.table(rows))
-        if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows):
-            return self.spark.createDataFrame(pa.Table.from_pylist(rows))
-        raise InvalidInputError(
-            f"cannot write a {type(rows).__name__}",
-            remedy="pass a Spark DataFrame, a pandas or Polars frame, an Arrow table, or a non-empty list of dicts",
-        )
+        return to_frame(self.spark, rows, self._columns)
+
+    def _columns(self) -> StructType:
+        """The columns of rows that say nothing about themselves."""
+        try:
+            return self.schema
+        except TableNotFoundError as error:
+            raise InvalidInputError(
+                f"{self.name} cannot be created of no rows",
+                cause="nothing says which columns it is to have",
+                remedy="pass a frame with columns, or create the table first",
+            ) from error
 
     def _writer(self, frame: DataFrame, options: Mapping[str, str] | None, schema_evolution: bool = False) -> Any:
         writer = frame.writeTo(self.name)
@@ -423,6 +423,18 @@ def _is_path(where: str) -> bool:
 
 def _quote(part: str) -> str:
     return part if part.isidentifier() and part.isascii() else "`" + part.replace("`", "``") + "`"
+
+
+def _every_partition(options: Mapping[str, str] | None) -> dict[str, str]:
+    """The options, and one that says the same whatever the session has set."""
+    mode = next((v for k, v in (options or {}).items() if k.lower() == "partitionoverwritemode"), "static")
+    if str(mode).lower() == "dynamic":
+        raise InvalidInputError(
+            "overwrite replaces every row",
+            cause="the option partitionOverwriteMode=dynamic asks for some partitions only",
+            remedy="use overwrite_partitions, or leave the option out",
+        )
+    return {"partitionOverwriteMode": "static", **(options or {})}
 
 
 def _quote_for_partitioning(column: str) -> str:
