@@ -29,9 +29,19 @@ def test_open_features(feature: str) -> None:
 
 
 def test_unknown_reader_feature_is_named() -> None:
-    with pytest.raises(UnsupportedFeatureError, match=r"quantum.*DROP FEATURE quantum") as caught:
+    with pytest.raises(UnsupportedFeatureError, match=r"quantum.*new table") as caught:
         p.require_readable(Protocol(3, 7, ("quantum", "deletionVectors"), ("quantum",)), "t")
     assert caught.value.values["features"] == ["quantum"]
+
+
+@pytest.mark.parametrize(
+    ("unknown", "droppable"),
+    [("coordinatedCommits-preview", True), ("rowTracking", False), ("clustering", False), ("icebergCompatV2", False)],
+)
+def test_drop_feature_is_advised_only_where_it_works(unknown: str, droppable: bool) -> None:
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        p.require_writable(Protocol(1, 7, None, (unknown,)), PLAIN, "t")
+    assert (f"DROP FEATURE {unknown}" in caught.value.remedy) is droppable
 
 
 @pytest.mark.parametrize("feature", ["rowTracking", "clustering", "icebergCompatV2", "quantum"])

@@ -79,6 +79,25 @@ def supports(protocol: Protocol, feature: str) -> bool:
     return feature in features(protocol)
 
 
+# Those that Delta knows how to take back.
+_DROPPABLE = frozenset(
+    {
+        *("checkConstraints", "checkpointProtection", "columnMapping", "coordinatedCommits-preview", "deletionVectors"),
+        *("inCommitTimestamp", "typeWidening", "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck"),
+    }
+)
+
+
+def _remedy(unknown: list[str]) -> str:
+    kept = [name for name in unknown if name not in _DROPPABLE]
+    if kept:
+        return (
+            f"upgrade Lakemend, or copy the rows into a new table with the engine that made this one: {kept[0]} is not known "
+            "to be a feature that can be dropped"
+        )
+    return f"drop them with the engine that added them (ALTER TABLE … DROP FEATURE {unknown[0]}), or upgrade Lakemend"
+
+
 def require_readable(protocol: Protocol, location: str) -> None:
     if protocol.min_reader > MAX_READER:
         raise UnsupportedFeatureError(
@@ -92,8 +111,7 @@ def require_readable(protocol: Protocol, location: str) -> None:
         raise UnsupportedFeatureError(
             f"{location} cannot be read",
             cause=f"it uses Delta reader features Lakemend does not have: {', '.join(unknown)}",
-            remedy=f"drop them with the engine that added them (ALTER TABLE … DROP FEATURE {unknown[0]}), "
-            "or upgrade Lakemend",
+            remedy=_remedy(unknown),
             features=unknown,
         )
 
@@ -113,8 +131,7 @@ def require_writable(protocol: Protocol, schema: Struct, location: str) -> None:
         raise UnsupportedFeatureError(
             f"{location} cannot be written (it can be read)",
             cause=f"it uses Delta writer features Lakemend does not have: {', '.join(unknown)}",
-            remedy=f"drop them with the engine that added them (ALTER TABLE … DROP FEATURE {unknown[0]}), "
-            "or upgrade Lakemend",
+            remedy=_remedy(unknown),
             features=unknown,
         )
 
