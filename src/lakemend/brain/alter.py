@@ -27,6 +27,7 @@ def alter(address: Address, request: Mapping[str, Any]) -> dict[str, Any]:
     changes = list(request.get("changes") or ())
     if any("kind" not in change for change in changes):
         raise InvalidInputError("a change has no kind", remedy="see docs/architecture.md, alter changes")
+    _require_kept_columns(address, changes)
     opened = address.open()
     checked = next((c["version"] for c in changes if c["kind"] == "add_check" and c.get("version") is not None), None)
     began_on: str | None = request.get("table_id")
@@ -63,6 +64,19 @@ def alter(address: Address, request: Mapping[str, Any]) -> dict[str, Any]:
         # The version stands: the caller is told what was committed, not that it failed.
         log.warning("version %d of %s stands, but cannot be read: %s", version, opened.location, error)
         return table_answer(address, opened.location, opened.format, metadata, version, base.capabilities)
+
+
+def _require_kept_columns(address: Address, changes: list[dict[str, Any]]) -> None:
+    """REPLACE COLUMNS comes as all columns dropped and others added: one of the same name would lose its values."""
+    dropped = {tuple(c["path"]) for c in changes if c["kind"] == "drop_column"}
+    again = next((c["path"] for c in changes if c["kind"] == "add_column" and tuple(c["path"]) in dropped), None)
+    if again is not None:
+        raise InvalidInputError(
+            f"REPLACE COLUMNS cannot be done to {address.shown}",
+            cause=f"the column {'.'.join(again)} would be dropped and made anew, without its values",
+            remedy="use ADD COLUMNS, DROP COLUMN, RENAME COLUMN and ALTER COLUMN; nothing was changed",
+            column=".".join(again),
+        )
 
 
 def _shown(changes: list[dict[str, Any]]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from lakemend.brain.addresses import Address
 from lakemend.brain.names import quoted
 from lakemend.formats.format import Format, Metadata, PartitionField
 from lakemend.schema import Struct
-from lakemend.storage import for_spark, place
+from lakemend.storage import for_spark, normalise, place
 
 _GENERATION = "GENERATION_EXPRESSION"  # Spark's key
 
@@ -48,6 +48,8 @@ def table_answer(
             **generated_checks(schema),
         },
         "capabilities": sorted(capabilities),
+        "constraints": metadata.checks,
+        "managed": _is_managed(address, location),
         "table_id": metadata.id,
         "place": place(location),
         "write": format.write_settings(metadata),
@@ -55,6 +57,12 @@ def table_answer(
     if staged is not None:
         answer["staged"] = staged
     return answer
+
+
+def _is_managed(address: Address, location: str) -> bool:
+    """Whether the table lies where its catalog puts tables of its name."""
+    catalog = address.catalog
+    return catalog is not None and normalise(catalog.place(address.namespace, address.name)) == normalise(location)
 
 
 def partition_answer(field: PartitionField) -> dict[str, Any]:

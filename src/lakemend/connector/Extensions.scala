@@ -1,20 +1,25 @@
 package lakemend
 
-import lakemend.catalog.{PathTable, PathTables}
+import lakemend.catalog.{LakeCatalog, PathTable, PathTables}
 import lakemend.changes.ChangesInPlan
 import lakemend.rows.OwnReads
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions, SparkSessionExtensionsProvider}
+import org.apache.spark.sql.catalyst.analysis.{RelationTimeTravel, UnresolvedRelation}
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.lakemend.{AllowedExpressions, BeforeImage, ChecksLast, EmptyIsNull, GroupedTasks, JoinPruning, MergePlan, PackUnused, PartitionsFirst, ReplaceRows, SparkBridge, StatementReads, UnsteadySource}
+import org.apache.spark.sql.lakemend.{AllowedExpressions, BeforeImage, ChecksLast, EmptyIsNull, GroupedTasks, JoinPruning, MergePlan, PackUnused, PartitionsFirst, ReplaceRows, SaveAsTable, ShowCreate, SparkBridge, StatementReads, UnsteadySource}
 
 /** Found by every new session through META-INF/services. */
 class Extensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
+    extensions.injectHintResolutionRule(_ => PathsInTime)
     extensions.injectResolutionRule(PathsInCatalog(_))
     extensions.injectResolutionRule(ChangesInPlan(_))
+    extensions.injectResolutionRule(_ => SaveAsTable)
+    extensions.injectPostHocResolutionRule(_ => ShowCreate)
     extensions.injectResolutionRule(UnsteadySource(_))
     extensions.injectResolutionRule(_ => EmptyIsNull)
     extensions.injectOptimizerRule { session =>
@@ -31,6 +36,20 @@ class Extensions extends SparkSessionExtensionsProvider {
     extensions.injectQueryStagePrepRule(_ => PackUnused)
     extensions.injectColumnar(_ => GroupedTasks)
   }
+}
+
+/**
+ * ``delta.`path` TIMESTAMP AS OF now()`` with the path's own catalog before it: Spark knows the time only after it has taken such a
+ * name of two parts for a file.
+ */
+object PathsInTime extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
+    case travel @ RelationTimeTravel(u: UnresolvedRelation, Some(_), _) if isPath(u.multipartIdentifier) =>
+      travel.copy(relation = u.copy(multipartIdentifier = Seq(PathTables.Catalog, "delta", u.multipartIdentifier.last)))
+  }.resolveExpressions { case subquery: SubqueryExpression => subquery.withNewPlan(apply(subquery.plan)) }
+
+  private def isPath(name: Seq[String]): Boolean =
+    name.length == 2 && LakeCatalog.isPath(Identifier.of(Array(name.head), name.last))
 }
 
 /**

@@ -375,6 +375,7 @@ def test_write_settings() -> None:
         "modes": {"update": "merge-on-read", "delete": "merge-on-read", "merge": "merge-on-read"},
         "mask_file": {"prefix": "deletion_vector_", "suffix": ".bin", "head": "AQ=="},
         "max_dead_share": 0.5,
+        "kept_properties": ["delta.columnMapping.maxColumnId"],
     }
     foreign = replace(create(), properties={})
     assert set(write_settings(foreign)["modes"].values()) == {"copy-on-write"}
@@ -403,6 +404,7 @@ def test_write_settings() -> None:
         "modes": {"update": "merge-on-read", "delete": "merge-on-read", "merge": "merge-on-read"},
         "mask_file": {"prefix": "deletion_vector_", "suffix": ".bin", "head": "AQ=="},
         "max_dead_share": 0.25,
+        "kept_properties": ["delta.columnMapping.maxColumnId"],
     }
 
 

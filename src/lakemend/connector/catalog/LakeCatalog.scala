@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.analysis._
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction
 import org.apache.spark.sql.connector.catalog.transactions.{Transaction, TransactionInfo}
-import org.apache.spark.sql.lakemend.SparkBridge
+import org.apache.spark.sql.lakemend.{SparkBridge, Spellings}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.slf4j.LoggerFactory
 
@@ -109,7 +109,9 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Funct
       case _ =>
     }
     request.set[JsonNode]("changes", TableChanges.toWire(changes))
-    new LakeTable(new TableMeta(Bridge.call("alter", request)))
+    val altered = new TableMeta(Bridge.call("alter", request))
+    Spellings.changed(altered.key.place)
+    new LakeTable(altered)
   }
 
   /** Spark has looked for rows for which the condition is false; those for which it is unknown break it too. */
@@ -122,23 +124,38 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Funct
       s"there are rows for which $sql is false or unknown (NULL)", "correct or delete those rows first")
   }
 
-  override def dropTable(ident: Identifier): Boolean =
-    Bridge.call("catalog", action("drop_table").set("table", address(ident))).path("dropped").asBoolean
+  override def dropTable(ident: Identifier): Boolean = {
+    val dropped = Bridge.call("catalog", action("drop_table").set("table", address(ident))).path("dropped").asBoolean
+    if (dropped) Spellings.changed(fullName(ident))
+    dropped
+  }
 
   override def purgeTable(ident: Identifier): Boolean = dropTable(ident)
 
   override def renameTable(from: Identifier, to: Identifier): Unit = onTable(from) {
+    val target = withoutCatalog(to)
     val request: ObjectNode = action("rename_table").set("table", address(from))
-    try Bridge.call("catalog", request.set("to", address(to)))
+    try Bridge.call("catalog", request.set("to", address(target)))
     catch {
-      case e: LakemendException if e.getCondition == "LAKEMEND_TABLE_EXISTS" => throw new TableAlreadyExistsException(to)
+      case e: LakemendException if e.getCondition == "LAKEMEND_TABLE_EXISTS" => throw new TableAlreadyExistsException(target)
     }
+    Spellings.changed(fullName(from))
   }
+
+  /** Spark passes the new name as it was written, with the catalog's own name if that stood before it. */
+  private def withoutCatalog(ident: Identifier): Identifier =
+    if (ident.namespace.headOption.exists(_.equalsIgnoreCase(catalogName)) && ident.namespace.length > 1 &&
+        !namespaceExists(ident.namespace)) Identifier.of(ident.namespace.tail, ident.name)
+    else ident
+
+  private def fullName(ident: Identifier): Seq[String] = catalogName +: ident.namespace.toSeq :+ ident.name
 
   private def load(ident: Identifier, pin: ObjectNode => ObjectNode): Table = onTable(ident) {
     val request = Bridge.request()
     request.set[JsonNode]("table", address(ident))
-    new LakeTable(new TableMeta(Bridge.call("load", pin(request))))
+    val meta = new TableMeta(Bridge.call("load", pin(request)))
+    Spellings.note(meta.key.place, fullName(ident))
+    new LakeTable(meta)
   }
 
   private def stage(mode: String, ident: Identifier, info: TableInfo): StagedLakeTable = {
@@ -162,7 +179,7 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Funct
 
   /** Named with its catalog, by which Python knows the table as one of ours. */
   private def missing(ident: Identifier): NoSuchTableException =
-    new NoSuchTableException(catalogName +: ident.namespace.toSeq :+ ident.name)
+    new NoSuchTableException(fullName(ident))
 
   /** How the brain is told which table is meant. A name with a slash or a scheme is a path. */
   private def address(ident: Identifier): ObjectNode = {

@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.connector.read.ScanBuilder
-import org.apache.spark.sql.lakemend.{Complaints, ReplaceOptions, SparkBridge}
+import org.apache.spark.sql.lakemend.{Complaints, ReplaceOptions, SparkBridge, Spellings}
 import org.apache.spark.sql.sources.{BaseRelation, CreatableRelationProvider, DataSourceRegister}
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -22,7 +22,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * `spark.read/write.format("lakemend")` on a path. Reads are the V2 table; a write, in every save mode, becomes the
  * V2 statement on `lake.delta.`path`` that says the same, so there is one way to write.
  */
-class LakeSource extends TableProvider with CreatableRelationProvider with DataSourceRegister {
+class LakeSource extends SupportsV1OverwriteWithSaveAsTable with CreatableRelationProvider with DataSourceRegister {
   override def shortName(): String = "lakemend"
 
   override def supportsExternalMetadata: Boolean = true
@@ -76,11 +76,34 @@ object PathTables {
 
   def load(options: CaseInsensitiveStringMap): TableMeta = {
     Options.check(options)
+    val (place, version) = asOf(options)
     val request = Bridge.request()
-    request.set[JsonNode]("table", Bridge.request().put("path", path(options)))
-    Option(options.get("versionAsOf")).foreach(request.put("version", _))
+    request.set[JsonNode]("table", Bridge.request().put("path", place))
+    version.foreach(request.put("version", _))
     Option(options.get("timestampAsOf")).foreach(t => request.put("timestamp", SparkBridge.micros(t)))
-    new TableMeta(Bridge.call("load", request))
+    val meta = new TableMeta(Bridge.call("load", request))
+    Spellings.note(meta.key.place, Seq(Catalog, place))
+    meta
+  }
+
+  private val Versioned = "(?s)(.+)@v([0-9]+)".r
+
+  /** The path and the version to read: `path@v3` means version 3 unless a table lies at just that path. */
+  private def asOf(options: CaseInsensitiveStringMap): (String, Option[String]) = {
+    val asked = Option(options.get("versionAsOf"))
+    path(options) match {
+      case whole @ Versioned(place, version) if !exists(whole) =>
+        if (asked.isDefined || options.containsKey("timestampAsOf")) throw LakemendException.invalid(
+          s"$whole names a version, and so does an option", "@v3 behind a path means versionAsOf 3", "keep one of them")
+        (place, Some(version))
+      case whole => (whole, asked)
+    }
+  }
+
+  def exists(path: String): Boolean = {
+    val request = Bridge.request().put("action", "table_exists")
+    request.set[JsonNode]("table", Bridge.request().put("path", path))
+    Bridge.call("catalog", request).path("exists").asBoolean
   }
 }
 
@@ -96,7 +119,7 @@ class PathTable(asked: StructType, options: CaseInsensitiveStringMap)
     loaded
   }
 
-  def isTimeTravel: Boolean = Seq("versionAsOf", "timestampAsOf").exists(options.containsKey)
+  def isTimeTravel: Boolean = opened.meta.isTimeTravel
 
   def path: String = PathTables.path(options)
 
@@ -132,11 +155,7 @@ case class PathWrite(mode: SaveMode, options: CaseInsensitiveStringMap, data: Da
     case SaveMode.Overwrite => if (exists) overwrite() else create()
   }
 
-  private def exists: Boolean = {
-    val request = Bridge.request().put("action", "table_exists")
-    request.set[JsonNode]("table", Bridge.request().put("path", path))
-    Bridge.call("catalog", request).path("exists").asBoolean
-  }
+  private def exists: Boolean = PathTables.exists(path)
 
   private def create(): Unit = {
     requireRowsInside()

@@ -18,7 +18,7 @@ import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read.ScanBuilder
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, RowLevelOperationBuilder, RowLevelOperationInfo, WriteBuilder}
-import org.apache.spark.sql.lakemend.SparkBridge
+import org.apache.spark.sql.lakemend.{SparkBridge, Spellings}
 import org.apache.spark.sql.types.{DataType, DataTypes, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -73,10 +73,14 @@ class LakeTable(val meta: TableMeta, val reads: Reads = new Reads)
     request.set[JsonNode]("predicates", Wire.predicates(predicates))
     request.set[JsonNode]("read_predicates", Wire.predicates(predicates))
     Bridge.call("commit", request.put("token", UUID.randomUUID.toString).put("request", SparkBridge.requestId.orNull))
+    Spellings.changed(meta.key.place)
   }
 
   /** What a finished write does with its commit request: here it is sent to the brain at once, and answered in place. */
-  protected def send(commit: ObjectNode): Unit = commit.set[JsonNode]("answer", Bridge.call("commit", reads.describe(commit)))
+  protected def send(commit: ObjectNode): Unit = {
+    commit.set[JsonNode]("answer", Bridge.call("commit", reads.describe(commit)))
+    Spellings.changed(meta.key.place)
+  }
 
   override def toString: String = s"lakemend ${meta.name}${meta.version.fold("")(v => s" version $v")}"
 }

@@ -5,7 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.Bridge
 import org.apache.spark.sql.connector.catalog.StagedTable
 import org.apache.spark.sql.connector.metric.CustomTaskMetric
-import org.apache.spark.sql.lakemend.SparkBridge
+import org.apache.spark.sql.lakemend.{SparkBridge, Spellings}
 
 /**
  * A table that CREATE or REPLACE … [AS SELECT] is about to make. Its rows are written below the final location, and
@@ -28,6 +28,7 @@ class StagedLakeTable(mode: String, meta: TableMeta) extends LakeTable(meta) wit
         try discard(commit) catch { case other: Exception => e.addSuppressed(other) }
         throw e
     }
+    Spellings.changed(meta.key.place)
   }
 
   override def reportDriverMetrics: Array[CustomTaskMetric] = Array.empty

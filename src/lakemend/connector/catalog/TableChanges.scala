@@ -22,6 +22,10 @@ object TableChanges {
   private def one(change: TableChange): ObjectNode = change match {
     case c: SetProperty if c.property == TableCatalog.PROP_COMMENT => kind("set_comment").put("comment", c.value)
     case c: RemoveProperty if c.property == TableCatalog.PROP_COMMENT => kind("set_comment").putNull("comment")
+    case c: SetProperty if c.property == TableCatalog.PROP_LOCATION => throw LakemendException.invalid(
+      s"ALTER TABLE cannot move a table to ${c.value}", "the rows lie where they are, and its log speaks of them",
+      "copy the rows with CREATE TABLE … AS SELECT; or, to give the table that lies there this name, drop the name and " +
+        "CREATE TABLE … LOCATION")
     case c: SetProperty => kind("set_property").put("key", c.property).put("value", c.value)
     case c: RemoveProperty => kind("remove_property").put("key", c.property)
     case c: AddColumn =>

@@ -47,6 +47,13 @@ class TableMeta(val json: JsonNode) {
   val comment: Option[String] = Option(json.get("comment")).filterNot(_.isNull).map(_.asText)
   val checks: Seq[(String, String)] =
     json.path("checks").properties().asScala.map(e => e.getKey -> e.getValue.asText).toSeq
+  /** CHECK constraints as they were written; `checks` has what is tested of each row. */
+  lazy val constraints: Seq[(String, String)] =
+    json.path("constraints").properties().asScala.map(e => e.getKey -> e.getValue.asText).toSeq
+  /** Whether it lies where the catalog puts tables of its name. */
+  val isManaged: Boolean = json.path("managed").asBoolean(false)
+  /** Whether the format keeps a property by itself: no statement sets it. */
+  def isKept(property: String): Boolean = write.path("kept_properties").elements.asScala.exists(_.asText == property)
   val tableId: String = json.path("table_id").asText("")
   /** The same for every spelling of one table: by name, by path, through a link or another catalog. */
   val key: TableKey = TableKey(tableId, json.path("place").asText(location))

@@ -53,9 +53,11 @@ case class ReplaceRows(session: org.apache.spark.sql.SparkSession) extends Rule[
         asked.requireNone()
         a
       } else apply(OverwriteByExpression(a.table, Literal.TrueLiteral, query, options, byName, evolution, None, analyzed))
-    case d @ OverwritePartitionsDynamic(Ours(relation, table), _, options, _, _, _) =>
+    case d @ OverwritePartitionsDynamic(Ours(relation, table), query, options, byName, evolution, None) =>
       new ReplaceOptions(options, relation.options, table.meta).refuseWithPartitions()
-      d
+      // INSERT OVERWRITE leaves what it selects, also where the session asks for single partitions and there are none.
+      if (byName || table.meta.partitioning.nonEmpty) d
+      else OverwriteByExpression.byPosition(d.table, query, Literal.TrueLiteral, options, evolution)
     case c: CreateTableAsSelect => refuseForWholeTable(c.name, c.writeOptions); c
     case r: ReplaceTableAsSelect => refuseForWholeTable(r.name, r.writeOptions); r
   }

@@ -48,13 +48,11 @@ class LakeWriteBuilder(meta: TableMeta, info: LogicalWriteInfo, send: ObjectNode
     if (meta.partitioning.nonEmpty && dynamicOverwrite) overwriteDynamicPartitions() else super.truncate()
   }
 
-  /** A table without partitions is one partition, replaced even by no rows: INSERT OVERWRITE leaves what it selects. */
-  override def overwriteDynamicPartitions(): WriteBuilder =
-    if (meta.partitioning.isEmpty) super.truncate()
-    else {
-      mode = WriteMode.OverwriteDynamic
-      this
-    }
+  /** A table without partitions is one partition, which no rows leave as it is. */
+  override def overwriteDynamicPartitions(): WriteBuilder = {
+    mode = WriteMode.OverwriteDynamic
+    this
+  }
 
   override def build(): Write = {
     refuseReplaceWhere()

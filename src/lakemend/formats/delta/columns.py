@@ -55,7 +55,8 @@ def walk(type: DataType, prefix: Path = ()) -> Iterator[tuple[Path, dict[str, An
 def to_delta(type: DataType) -> DataType:
     """A type of Spark's as Delta keeps it; the metadata of fields is put in Delta's terms."""
     if not isinstance(type, dict):
-        return "string" if type.startswith(("char(", "varchar(")) else type
+        # Comparing bytes is what strings do anyway.
+        return "string" if type.startswith(("char(", "varchar(")) or type == "string collate UTF8_BINARY" else type
     copy = dict(type)
     if copy["type"] == "struct":
         copy["fields"] = [_delta_field(field) for field in copy["fields"]]

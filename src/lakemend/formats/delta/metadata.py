@@ -274,6 +274,7 @@ def write_settings(metadata: Metadata) -> dict[str, Any]:
         "modes": {verb: _mode(properties, verb) for verb in ("update", "delete", "merge")},
         "mask_file": file_form(),
         "max_dead_share": dead_share(properties),
+        "kept_properties": [MAX_COLUMN_ID],
     }
 
 

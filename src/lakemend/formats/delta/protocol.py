@@ -92,8 +92,8 @@ def _remedy(unknown: list[str]) -> str:
     kept = [name for name in unknown if name not in _DROPPABLE]
     if kept:
         return (
-            f"upgrade Lakemend, or copy the rows into a new table with the engine that made this one: {kept[0]} is not known "
-            "to be a feature that can be dropped"
+            "upgrade Lakemend, or copy the rows into a new table with the engine that made this one: "
+            f"{kept[0]} is not known to be a feature that can be dropped"
         )
     return f"drop them with the engine that added them (ALTER TABLE … DROP FEATURE {unknown[0]}), or upgrade Lakemend"
 
