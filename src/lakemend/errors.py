@@ -37,7 +37,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from lakemend.redaction import redacted, redacted_values
+from lakemend.redaction import redacted, redacted_record
 
 
 class LakemendError(Exception):
@@ -49,7 +49,7 @@ class LakemendError(Exception):
         self.problem = redacted(problem)
         self.cause = redacted(cause)
         self.remedy = redacted(remedy)
-        self.values: dict[str, Any] = redacted_values(values)
+        self.values: dict[str, Any] = redacted_record(values)
         super().__init__(self._text())
 
     def _text(self) -> str:

@@ -14,14 +14,14 @@ from lakemend.brain.plan import file_urls, live_rows
 from lakemend.brain.tables import OpenTable
 from lakemend.errors import InvalidInputError
 from lakemend.formats.format import Snapshot
-from lakemend.redaction import redacted_values
+from lakemend.redaction import redacted_record
 
 
 def history(opened: OpenTable, limit: int | None = None) -> list[dict[str, Any]]:
     """Newest first."""
     if limit is not None and limit < 0:
         raise InvalidInputError(f"a history of {limit} versions makes no sense", remedy="pass a limit of 0 or more")
-    return [redacted_values(entry) for entry in opened.table.history(limit)]
+    return [redacted_record(entry) for entry in opened.table.history(limit)]
 
 
 def files(snapshot: Snapshot) -> pa.Table:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakemend.brain.service import Brain
-from lakemend.errors import InvalidInputError, StorageError, from_payload
+from lakemend.errors import CommitUnknownError, InvalidInputError, StorageError, from_payload
 from lakemend.redaction import HIDDEN, is_secret, redacted, redacted_values, shown
 
 SECRETS = [
@@ -75,3 +75,8 @@ def test_history_and_logs(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> No
     with caplog.at_level(logging.DEBUG, "lakemend"):
         answer = brain.call("load", '{"table": {"path": "s3://AKIAX:hunter2@bucket/t?sig=hunter2", "x": 1}}')
     assert "hunter2" not in answer + caplog.text
+
+
+def test_the_token_of_a_write_can_be_looked_for() -> None:
+    error = CommitUnknownError("unknown", token="abc", options={"token": "hunter2"}, session_token="hunter2")
+    assert error.values == {"token": "abc", "options": {"token": HIDDEN}, "session_token": HIDDEN}
