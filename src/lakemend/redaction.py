@@ -64,5 +64,5 @@ def redacted_values(value: Any) -> Any:
 
 
 def redacted_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for a record of ours: its own `token` is that of a write, which people look for and which opens nothing."""
+    """The same for a record of ours: its own `token` is that of a write, which people look for; it opens nothing."""
     return {name: value if name == "token" else redacted_values({name: value})[name] for name, value in record.items()}
