@@ -62,6 +62,7 @@ def mask(spark: SparkSession, location: str, **dead: Any) -> None:
             "read_predicates": None,
             "options": {},
             "token": "test",
+            "tally": {"copied": 0, "updated": 0, "deleted": len(dead["positions"]), "inserted": 0},
         },
     )
 

@@ -115,6 +115,7 @@ def mask(spark: SparkSession, location: str, *dead: int) -> None:
             "read_predicates": None,
             "options": {},
             "token": "test",
+            "tally": {"copied": 0, "updated": 0, "deleted": len(dead), "inserted": 0},
         },
     )
 

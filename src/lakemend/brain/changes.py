@@ -13,7 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakemend.brain.masks import told_mask
+from lakemend.brain.footers import stored_rows
+from lakemend.brain.masks import masked_positions, told_mask
+from lakemend.brain.places import Places
 from lakemend.brain.plan import file_urls, wire_values
 from lakemend.brain.predicates import ALWAYS_FALSE, ALWAYS_TRUE, Predicate, columns, conjunction, partition_column
 from lakemend.brain.pruning import covered_files, whole_files
@@ -126,6 +128,22 @@ def masked_files(
         else:
             masked.append(entry)
     return masked, emptied, dead
+
+
+def rows_seen(
+    request: Mapping[str, Any], base: Snapshot, store: Store, with_places: bool
+) -> tuple[int, int | None]:
+    """How many live rows the files hold that a row change read and takes away, and the sum of their places."""
+    urls: Sequence[str] = request.get("removed") or ()
+    places, total, summed = Places(str(request.get("token"))) if with_places else None, 0, 0
+    for (path, row), url in zip(_located(base, urls), urls, strict=True):
+        rows, mask = base.files["rows"][row].as_py(), base.mask(row)
+        if rows is None:
+            rows = stored_rows(store, base.url(path))
+        total += rows - (mask.cardinality if mask is not None else 0)
+        if places is not None:
+            summed += places.sum(url, rows, masked_positions(mask, store))
+    return total, summed % (1 << 64) if places is not None else None
 
 
 def _located(base: Snapshot, urls: Sequence[str]) -> list[tuple[str, int]]:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from lakemend.brain import changes, outcomes
 from lakemend.brain.addresses import Address
-from lakemend.brain.balance import require_balance
+from lakemend.brain.balance import require_balance, told_tally
 from lakemend.brain.commit import ISOLATED, CommitResult
 from lakemend.brain.commit import commit as make_version
 from lakemend.brain.description import from_json
@@ -324,7 +324,7 @@ def _change(target: Target, request: Mapping[str, Any], operation: str, options:
         user_metadata=options.get("userMetadata"),
         isolation=_isolation(target, operation, metadata),
     )
-    change = replace(change, metrics=_rows_changed(change, base, dead, request))
+    change = replace(change, metrics=_rows_changed(change, base, dead, request, target.opened))
     require_complete(change)
     return change
 
@@ -344,16 +344,23 @@ def _does_something(change: Change) -> bool:
 
 
 def _rows_changed(
-    change: Change, base: Snapshot | None, dead: Mapping[str, int], request: Mapping[str, Any]
+    change: Change, base: Snapshot | None, dead: Mapping[str, int], request: Mapping[str, Any], opened: OpenTable
 ) -> dict[str, int]:
-    """Rows inserted, updated, deleted and copied: Spark's own counts, or counted from files where it has none."""
+    """Rows inserted, updated, deleted and copied: as the tasks of a row change saw them, or counted from files."""
     whole = [entry for entry in change.removed if entry.path not in dead]
     gone = _live(base, whole)
-    summary: Mapping[str, int] = request.get("summary") or {}
-    counts = {name: next((summary[k] for k in keys if summary.get(k, -1) >= 0), None) for name, keys in _COUNTS.items()}
     written = sum(file.rows for file in change.added)
-    if gone is not None:
-        require_balance(change.operation, written, gone + sum(dead.values()), counts["inserted"])
+    tally = told_tally(request)
+    if tally is not None:
+        assert base is not None
+        died, places = changes.rows_seen(request, base, opened.table.store, with_places=tally.places is not None)
+        require_balance(change.operation, tally, written, died + sum(dead.values()), places)
+        counts: dict[str, int | None] = dict(tally.counts())
+    else:
+        summary: Mapping[str, int] = request.get("summary") or {}
+        counts = {
+            name: next((summary[k] for k in keys if summary.get(k, -1) >= 0), None) for name, keys in _COUNTS.items()
+        }
     if change.operation in ("append", "create_as"):
         counts |= {"inserted": written}
     elif change.operation in ("overwrite", "overwrite_dynamic", "replace_as"):
@@ -364,11 +371,6 @@ def _rows_changed(
         counts |= {"inserted": written - copied, "deleted": killed}
     elif request.get("operation") == "delete_where":
         counts |= {"deleted": gone}
-    elif change.operation == "delete" and counts["deleted"] is None and gone is not None:
-        counts["deleted"] = gone + sum(dead.values()) - written
-    elif change.operation == "merge" and counts["inserted"] is not None and gone is not None:
-        # Spark counts a row as often as source rows delete it.
-        counts["deleted"] = gone + sum(dead.values()) - (written - counts["inserted"])
     return {name: value for name, value in counts.items() if value is not None}
 
 

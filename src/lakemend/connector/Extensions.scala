@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.lakemend.{AllowedExpressions, BeforeImage, ChecksLast, EmptyIsNull, GroupedTasks, JoinPruning, MergePlan, PackUnused, PartitionsFirst, ReplaceRows, SaveAsTable, ShowCreate, SparkBridge, StatementReads, UnsteadySource}
+import org.apache.spark.sql.lakemend.{AllowedExpressions, BeforeImage, ChecksLast, EmptyIsNull, Fates, GroupedTasks, JoinPruning, MergePlan, PackUnused, PartitionsFirst, ReplaceRows, SaveAsTable, ShowCreate, SparkBridge, StatementReads, UnsteadySource, WholeTarget}
 
 /** Found by every new session through META-INF/services. */
 class Extensions extends SparkSessionExtensionsProvider {
@@ -22,6 +22,8 @@ class Extensions extends SparkSessionExtensionsProvider {
     extensions.injectPostHocResolutionRule(_ => ShowCreate)
     extensions.injectResolutionRule(UnsteadySource(_))
     extensions.injectResolutionRule(_ => EmptyIsNull)
+    extensions.injectResolutionRule(Fates(_))
+    extensions.injectResolutionRule(new WholeTarget(_))
     extensions.injectOptimizerRule { session =>
       // Scans exist only after the last place that extensions offer for rules of the optimizer.
       val late = Seq(JoinPruning(session), PartitionsFirst, StatementReads)
@@ -34,6 +36,7 @@ class Extensions extends SparkSessionExtensionsProvider {
     extensions.injectPostHocResolutionRule(ReplaceRows(_))
     extensions.injectPostHocResolutionRule(_ => ChecksLast)
     extensions.injectQueryStagePrepRule(_ => PackUnused)
+    extensions.injectQueryStagePrepRule(_ => WholeTarget)
     extensions.injectColumnar(_ => GroupedTasks)
   }
 }

@@ -67,7 +67,8 @@ class Table:
     def mask(self, path: str, *positions: int) -> None:
         url = f"file://{self.location / path}"
         dead = base64.b64encode(BitMap64(positions).serialize()).decode()
-        self.commit(operation="delta", command="DELETE", masked={url: dead})
+        tally = {"copied": 0, "updated": 0, "deleted": len(positions), "inserted": 0}
+        self.commit(operation="delta", command="DELETE", masked={url: dead}, tally=tally)
 
     def look(self, older_than: int | None = 0, later: int = 0) -> Leftovers:
         table = self.brain.address(self.at).open().table

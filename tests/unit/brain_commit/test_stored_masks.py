@@ -240,12 +240,21 @@ class Wire:
         request = {
             "table": self.table, "version": base, "operation": "delta", "command": "DELETE", "added": [], "removed": [],
             "masked": {self.file: told}, "mask_files": mask_files, "read_predicates": [READ], "predicates": [],
-            "options": {}, "token": str(uuid.uuid4()), "summary": {},
+            "options": {}, "token": str(uuid.uuid4()), "summary": {}, "tally": tally(rows_of(told)),
         }  # fmt: skip
         return self.brain.ask("commit", {**request, **more})
 
     def mask_files(self) -> set[str]:
         return {file.name for file in self.lake.root.glob("*.bin")}
+
+
+def tally(deleted: int) -> dict[str, int]:
+    return {"copied": 0, "updated": 0, "deleted": deleted, "inserted": 0}
+
+
+def rows_of(told: Any) -> int:
+    """Newly dead rows of a mask as a request tells it."""
+    return int(told["rows"]) if isinstance(told, dict) else len(BitMap64.deserialize(base64.b64decode(told)))
 
 
 def inline(*dead: int) -> str:

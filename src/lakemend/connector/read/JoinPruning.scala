@@ -7,7 +7,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.JoinSelectionHelper
 import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys
-import org.apache.spark.sql.catalyst.plans.{Inner, LeftOuter, LeftSemi}
+import org.apache.spark.sql.catalyst.plans.{ExistenceJoin, Inner, LeftOuter, LeftSemi}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
@@ -45,6 +45,7 @@ case class JoinPruning(spark: SparkSession) extends Rule[LogicalPlan] with JoinS
         case Inner | LeftSemi => join.copy(left = of(left, leftKeys, right, rightKeys)(dropsRows))
         // Files in which nothing matches stay as they are.
         case LeftOuter if ofMerge => join.copy(left = of(left, leftKeys, right, rightKeys)(_.keepsUnmatchedFiles))
+        case _: ExistenceJoin => join.copy(left = of(left, leftKeys, right, rightKeys)(_.keepsUnmatchedFiles))
         case _ => join
       }
       else if (leftGoes && kind == Inner) join.copy(right = of(right, rightKeys, left, leftKeys)(dropsRows))

@@ -122,9 +122,12 @@ class LakeScan(
 
   /** The columns by which tasks are told apart; decided once, on the files known before any runtime filter. */
   private lazy val grouping: Option[Grouping] =
-    if (grouped == Grouping.Never || limit.isDefined || !SQLConf.get.v2BucketingEnabled) None
+    if (grouped == Grouping.Never || limit.isDefined || !SQLConf.get.v2BucketingEnabled || mayBeReplicated) None
     else Grouping.of(meta, columns).filter(found => planned.files.nonEmpty && (grouped == Grouping.Always ||
       Grouping.isWorthIt(Grouping.sizes(planned, found), SparkSession.active)))
+
+  /** Spark may send one side of a grouped join to several tasks; a row that a statement changes belongs in one. */
+  private def mayBeReplicated: Boolean = isRowChange && SQLConf.get.v2BucketingPartiallyClusteredDistributionEnabled
 
   override def outputPartitioning: Partitioning =
     grouping.fold(Grouping.unknown)(found => found.partitioning(Grouping.sizes(planned, found).length))

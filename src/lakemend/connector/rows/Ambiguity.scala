@@ -17,11 +17,16 @@ object Ambiguity {
   /** Spark numbers the target's rows in this column where it would check. */
   private val RowId = "__row_id"
 
-  def watch(spark: SparkSession, merge: MergeRows, target: LogicalPlan, condition: Expression): Witness = {
+  /** Columns that tell of a row where the condition names none. */
+  private val Shown = 3
+
+  def watch(spark: SparkSession, merge: MergeRows, target: LogicalPlan, condition: Option[Expression]): Witness = {
     val row = target.output.find(_.name == RowId).getOrElse(
       throw new IllegalStateException(s"no $RowId in ${target.output.mkString(", ")}"))
     val both = And(merge.isSourceRowPresent, merge.isTargetRowPresent)
-    val keys = target.output.filter(condition.references.contains)
+    val named = target.output.filter(a => condition.exists(_.references.contains(a)))
+    val keys = if (named.nonEmpty) named
+      else target.output.filterNot(a => a.name.startsWith("_") || !Cast.canCast(a.dataType, StringType)).take(Shown)
     Witness(And(both, SecondTime(row)), text(keys), Complaints.register(spark, "ambiguous target rows"))
   }
 

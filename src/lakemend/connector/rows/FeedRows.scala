@@ -7,7 +7,6 @@ import org.apache.spark.sql.connector.distributions.{Distribution, Distributions
 import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference, SortOrder}
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.write._
-import org.apache.spark.sql.connector.write.RowLevelOperation.Command
 
 /**
  * A row change on a table with a change data feed: rows are found by their place, and what happens to each is written
@@ -25,8 +24,6 @@ class FeedRows(meta: TableMeta, info: RowLevelOperationInfo, reads: Reads, send:
       override def build(): DeltaWrite = new FeedWrite(write, new MaskWrite(write, FeedRows.this), FeedRows.this)
     }
   }
-
-  def isMerge: Boolean = command == Command.MERGE
 
   override def maxDeadShare: Double = if (rewrites) 0 else super.maxDeadShare
 
@@ -70,7 +67,7 @@ class FeedWrite(job: WriteJob, write: DeltaWrite, operation: FeedRows)
 
 class FeedBatch(job: WriteJob, batch: DeltaBatchWrite, operation: FeedRows) extends DeltaBatchWrite {
   override def createBatchWriterFactory(info: PhysicalWriteInfo): DeltaWriterFactory =
-    new FeedWriterFactory(batch.createBatchWriterFactory(info), FeedLayout.of(job, operation.isMerge), job.token)
+    new FeedWriterFactory(batch.createBatchWriterFactory(info), FeedLayout.of(job), job.token)
 
   override def useCommitCoordinator: Boolean = batch.useCommitCoordinator
 

@@ -1,6 +1,5 @@
 package lakemend.rows
 
-import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
@@ -16,10 +15,9 @@ import org.apache.spark.sql.lakemend.TaskReports
 import org.apache.spark.sql.types.{StringType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
-import org.roaringbitmap.longlong.Roaring64NavigableMap
 
 /** What a task needs to write records of changes. `ordinals`: where the table's columns stand in a new row. */
-case class FeedLayout(files: FileLayout, table: StructType, ordinals: Array[Int], isMerge: Boolean)
+case class FeedLayout(files: FileLayout, table: StructType, ordinals: Array[Int])
 
 object FeedLayout {
   private val Directory = "_change_data"
@@ -28,7 +26,7 @@ object FeedLayout {
   private val RowGroupSize = 8 << 20
 
   /** Records lie in a directory of their own, in partitions as the table's rows, with a column more. */
-  def of(job: WriteJob, isMerge: Boolean): FeedLayout = {
+  def of(job: WriteJob): FeedLayout = {
     val table = job.meta.schema
     val json = job.meta.json.deepCopy[ObjectNode]()
     Seq("schema", "physical").foreach { key =>
@@ -42,8 +40,7 @@ object FeedLayout {
     val rows = job.info.schema.fieldNames
     FeedLayout(FileLayout.of(new TableMeta(json), new RowsOf(job.info, table.add(ChangeType, StringType))), table,
       // A DELETE brings no rows.
-      if (rows.isEmpty) Array.empty else table.fieldNames.map(name => rows.indexWhere(_.equalsIgnoreCase(name))),
-      isMerge)
+      if (rows.isEmpty) Array.empty else table.fieldNames.map(name => rows.indexWhere(_.equalsIgnoreCase(name))))
   }
 
   /** Relative to the table. */
@@ -73,19 +70,9 @@ class FeedWriter(rows: DeltaWriter[InternalRow], records: DataFileWriter, layout
   private val preimage = kind(CHANGE_TYPE_UPDATE_PREIMAGE)
   private val postimage = kind(CHANGE_TYPE_UPDATE_POSTIMAGE)
 
-  /** In a MERGE several source rows may delete one row, which is gone once. */
-  private val gone = mutable.Map.empty[UTF8String, Roaring64NavigableMap]
-
   override def delete(metadata: InternalRow, id: InternalRow): Unit = {
-    if (isNew(id.getUTF8String(0), id.getLong(1))) records.write(record(before(metadata), deleted))
+    records.write(record(before(metadata), deleted))
     rows.delete(metadata, id)
-  }
-
-  private def isNew(file: UTF8String, position: Long): Boolean = !layout.isMerge || {
-    val positions = gone.getOrElse(file, { val empty = new Roaring64NavigableMap; gone(file.copy()) = empty; empty })
-    val unseen = !positions.contains(position)
-    positions.addLong(position)
-    unseen
   }
 
   override def update(metadata: InternalRow, id: InternalRow, row: InternalRow): Unit = {

@@ -54,7 +54,8 @@ class MaskBatch(job: WriteJob, operation: MaskRows) extends DeltaBatchWrite {
       file.withMask(part.mask(file.mask, job.meta.location))
     }
     val copies = survivors.rewrite(rewritten)
-    val request = RowCommit.request(job, operation, "delta", files, summary)
+    val tally = Tally.sum(tasks.map(_.tally)).copy(copied = copies.map(_.rows).sum)
+    val request = RowCommit.request(job, operation, "delta", files, summary, tally)
     survivors.describe(request, rewritten, copies)
     val wire = request.putObject("masked")
     masked.foreach { case (path, part) => wire.set[JsonNode](path, part.toWire) }
@@ -95,8 +96,14 @@ class MaskWriter(files: Option[DataFileWriter], masks: TaskMasks, token: String)
   private val dead = mutable.Map.empty[UTF8String, Positions]
   private var lastFile: UTF8String = _
   private var lastDead: Positions = _
+  private var updated, deleted, inserted = 0L
 
   override def delete(metadata: InternalRow, id: InternalRow): Unit = {
+    deleted += 1
+    mask(id)
+  }
+
+  private def mask(id: InternalRow): Unit = {
     val file = id.getUTF8String(0)
     if (lastFile == null || lastFile != file) {
       lastFile = file.copy()
@@ -106,20 +113,24 @@ class MaskWriter(files: Option[DataFileWriter], masks: TaskMasks, token: String)
   }
 
   override def update(metadata: InternalRow, id: InternalRow, row: InternalRow): Unit = {
-    delete(metadata, id)
+    updated += 1
+    mask(id)
     files.foreach(_.write(row))
   }
 
   override def reinsert(metadata: InternalRow, row: InternalRow): Unit = insert(row)
 
-  override def insert(row: InternalRow): Unit = files.foreach(_.write(row))
+  override def insert(row: InternalRow): Unit = {
+    inserted += 1
+    files.foreach(_.write(row))
+  }
 
   override def commit(): WriterCommitMessage = {
     val written = files.fold(Seq.empty[WrittenFile])(_.finish())
     val parts = masks.parts(dead.toSeq.map { case (file, positions) => file.toString -> positions })
     TaskReports.report(token, written.map(_.path) ++ masks.path)
     SparkBridge.reportOutput(written.map(_.rows).sum, written.map(_.size).sum)
-    MaskMessage.of(written, parts)
+    MaskMessage.of(written, parts, Tally(0, updated, deleted, inserted))
   }
 
   override def abort(): Unit =
@@ -133,12 +144,14 @@ object MaskWriter {
   val OpenFiles = 16
 }
 
-/** What a task tells the driver, as text (see FileMessage): the files it wrote and the rows it found dead. */
-case class MaskMessage(files: Seq[WrittenFile], dead: Seq[(String, MaskPart)])
+/** What a task tells the driver, as text (see FileMessage): the files it wrote, the rows it found dead, and how many it
+  * was told to mask: if a row was named twice, these are more. */
+case class MaskMessage(files: Seq[WrittenFile], dead: Seq[(String, MaskPart)], tally: Tally)
 
 object MaskMessage {
-  def of(files: Seq[WrittenFile], dead: Seq[(String, MaskPart)]): FileMessage = {
+  def of(files: Seq[WrittenFile], dead: Seq[(String, MaskPart)], tally: Tally = Tally()): FileMessage = {
     val node = Bridge.request()
+    node.set[JsonNode]("tally", tally.toNode)
     val written = node.putArray("files")
     files.foreach(file => written.add(file.toMessage))
     val masks = node.putObject("dead")
@@ -149,6 +162,6 @@ object MaskMessage {
   def parse(message: WriterCommitMessage): MaskMessage = {
     val node: JsonNode = Bridge.mapper.readTree(message.toString)
     MaskMessage(node.get("files").asScala.map(WrittenFile.ofMessage).toSeq,
-      node.get("dead").properties().asScala.map(e => e.getKey -> MaskPart.of(e.getValue)).toSeq)
+      node.get("dead").properties().asScala.map(e => e.getKey -> MaskPart.of(e.getValue)).toSeq, Tally.of(node.get("tally")))
   }
 }

@@ -6,24 +6,33 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.NamedRelation
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys
-import org.apache.spark.sql.catalyst.plans.{FullOuter, Inner, JoinType, LeftAnti, LeftOuter, LeftSemi, RightOuter}
+import org.apache.spark.sql.catalyst.plans.{ExistenceJoin, FullOuter, Inner, JoinType, LeftAnti, LeftOuter, LeftSemi, RightOuter}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.write.RowLevelOperationTable
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.types.BooleanType
 
 /**
- * Keeps the target of a MERGE where it is when the source is small.
+ * How the target and the source of a MERGE are joined.
  *
- * Spark joins target and source by an outer join that keeps the source's rows, and such a join cannot broadcast the
- * source: the whole target is shuffled. Here the rows that match come from a join that can, and the source's rows without
- * a match from an anti join with the target rows that have one:
+ * Every row of the target stays in one task, whatever the join: Spark is kept from sending the target to several
+ * (`WholeTarget`), so that what a task sees of a row is all there is of it.
+ *
+ * Where it makes no difference which source row a target row meets, or how many, the join asks only whether there is
+ * one, and gives each target row once: a MERGE without WHEN MATCHED, or with a sole, unconditional DELETE there. Others
+ * may meet one source row at most: see `Ambiguity`.
+ *
+ * A small source leaves the target where it is. Spark joins by an outer join that keeps the source's rows, and such a
+ * join cannot broadcast the source: the whole target is shuffled. Here the rows that match come from a join that can, and
+ * the source's rows without a match from an anti join with the target rows that have one:
  *
  *     T RIGHT OUTER S  =  T INNER S       ∪  S ANTI (T' SEMI S)
  *     T FULL OUTER S   =  T LEFT OUTER S  ∪  S ANTI (T' SEMI S)
  *     S ANTI T         =                     S ANTI (T  SEMI S)      a MERGE that only inserts
  *
- * where T' reads the columns of the condition alone. The source is evaluated more than once: see `SmallSource`.
+ * where T' reads the columns of the condition alone. A source that stands in the plan more than once gives the same rows
+ * each time: see `Source`.
  */
 case class MergePlan(spark: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.transformDown {
@@ -35,36 +44,74 @@ case class MergePlan(spark: SparkSession) extends Rule[LogicalPlan] {
   }
 
   private def changes(write: RowLevelWrite, operation: RowOperation): LogicalPlan = {
-    var found: Option[(Join, LogicalPlan)] = None
+    var files: Option[Option[Expression]] = None
     val query = write.query.transformDown {
-      case merge: MergeRows =>
-        var checks = merge.checkCardinality
-        val child = merge.child.transformDown {
-          case whole @ Join(target, _, _, Some(condition), hint) if !decided(hint) && isTarget(target) =>
-            val (join, once) = KeptOnce.of(merge, whole)
-            val watch = if (checks) Some(Ambiguity.watch(spark, merge, target, condition)) else None
-            operation.ambiguous = watch
-            operation.keepsUnmatchedFiles = leavesUnmatched(merge)
-            operation.condition = Some((if (write.condition.foldable) condition else write.condition).sql)
-            checks = false
-            val source = if (hasKeys(join)) SmallSource.of(spark, join.right, operation.onEnd) else None
-            found = source.map(join -> _)
-            planned(join, source, write.originalTable, rows => (watch ++ once).foldLeft(rows)((r, f) => Filter(f, r)))
+      case merge: MergeRows if !merge.isSourceRowPresent.isInstanceOf[Settled] =>
+        merge.child.collectFirst { case join: Join if isTarget(join.left) => join }.fold(merge) { join =>
+          val asks = write match {
+            case rewrite: ReplaceData => rewrite.groupFilterCondition.isDefined
+            case _ => false
+          }
+          val (rows, source) = planned(merge, join, write, operation, asks)
+          files = Some(if (asks && operation.keepsUnmatchedFiles) hasMatch(join, source) else None)
+          merge.copy(isSourceRowPresent = Settled(merge.isSourceRowPresent), checkCardinality = false,
+            child = merge.child.transformDown { case found: Join if found eq join => rows })
         }
-        merge.copy(checkCardinality = checks, child = child)
     }
-    (write, found) match {
-      case (rewrite: ReplaceData, Some((join, source))) =>
-        rewrite.copy(query = query,
-          groupFilterCondition = if (operation.keepsUnmatchedFiles) Some(hasMatch(join, source)) else None)
+    (write, files) match {
+      case (rewrite: ReplaceData, Some(filter)) => rewrite.copy(query = query, groupFilterCondition = filter)
       case _ => write.withNewQuery(query)
     }
   }
 
+  /** The join of a MERGE, and its source as it stands there. */
+  private def planned(merge: MergeRows, join: Join, write: RowLevelWrite, operation: RowOperation,
+      asks: Boolean): (LogicalPlan, LogicalPlan) = {
+    operation.keepsUnmatchedFiles = leavesUnmatched(merge)
+    operation.condition = join.condition.map(on => (if (write.condition.foldable) on else write.condition).sql)
+    val several = asks || join.joinType == FullOuter || join.joinType == RightOuter
+    val small = if (hasKeys(join)) Source.small(spark, join.right, operation.onEnd) else None
+    if (!merge.checkCardinality) {
+      val source = small.getOrElse(if (several) Source.steady(spark, join.right, operation.onEnd) else join.right)
+      (once(merge, join.copy(right = source), small.isDefined, write.originalTable), source)
+    } else {
+      val watch = Ambiguity.watch(spark, merge, join.left, join.condition)
+      operation.ambiguous = Some(watch)
+      val split = small.flatMap(source => broadcasting(join.copy(right = source), write.originalTable, Filter(watch, _)))
+      split.map(_ -> small.get).getOrElse {
+        val source = small.getOrElse(if (asks) Source.steady(spark, join.right, operation.onEnd) else join.right)
+        (Filter(watch, join.copy(right = source)), source)
+      }
+    }
+  }
+
+  /** Each target row once, with or without a source row beside it, and the source's rows without a match. */
+  private def once(merge: MergeRows, join: Join, small: Boolean, table: NamedRelation): LogicalPlan = {
+    val (from, values) = join.right.output.partition(a => merge.isSourceRowPresent.references.contains(a))
+    def beside(present: Expression): Seq[NamedExpression] = join.right.output.map { a =>
+      Alias(if (from.contains(a)) present else Literal(null, a.dataType), a.name)(exprId = a.exprId)
+    }
+    val there = Literal.TrueLiteral
+    val exists = AttributeReference("__matched", BooleanType, nullable = false)()
+    def asked(kind: JoinType): Join = if (small) broadcast(join.copy(joinType = kind)) else join.copy(joinType = kind)
+    val kept = join.joinType match {
+      case Inner | RightOuter => Project(join.left.output ++ beside(there), asked(LeftSemi))
+      case _ => Project(join.left.output ++ beside(If(exists, there, Literal(null, BooleanType))), asked(ExistenceJoin(exists)))
+    }
+    join.joinType match {
+      case Inner | LeftOuter => kept
+      case RightOuter | FullOuter => Union(Seq(kept, unmatched(join, small, table)))
+      case other => throw new IllegalStateException(s"a MERGE is planned with a $other join")
+    }
+  }
+
   /** What Spark asks first, to learn which files have something to change: of the same source as the rest. */
-  private def hasMatch(join: Join, source: LogicalPlan): Expression = Exists(source,
-    outerAttrs = join.condition.get.references.intersect(join.left.outputSet).toSeq, joinCond = Seq(join.condition.get),
-    hint = Some(HintInfo(Some(BROADCAST))))
+  private def hasMatch(join: Join, source: LogicalPlan): Option[Expression] = {
+    val columns = join.condition.toSeq.flatMap(_.references).filter(join.left.outputSet.contains)
+    val hint = if (hasKeys(join) && Source.isSmall(source)) Some(HintInfo(Some(BROADCAST))) else None
+    // Without a column of the target there is nothing to ask.
+    if (columns.isEmpty) None else Some(Exists(source, outerAttrs = columns, joinCond = join.condition.toSeq, hint = hint))
+  }
 
   /** Rows of the target without a match are copied, or not asked for. */
   private def leavesUnmatched(merge: MergeRows): Boolean = merge.notMatchedBySourceInstructions.forall {
@@ -72,62 +119,51 @@ case class MergePlan(spark: SparkSession) extends Rule[LogicalPlan] {
     case _ => false
   }
 
-  /** The join of target and source; `watching` looks at the rows that match. */
-  private def planned(
-      join: Join, source: Option[LogicalPlan], table: NamedRelation, watching: LogicalPlan => LogicalPlan): LogicalPlan = {
-    val rewritten = source.flatMap { small =>
-      def matched(kind: JoinType): LogicalPlan = watching(broadcast(join.copy(right = small, joinType = kind)))
-      join.joinType match {
-        case RightOuter => unmatched(join, small, table).map(rest => Union(Seq(matched(Inner), rest)))
-        case FullOuter => unmatched(join, small, table).map(rest => Union(Seq(matched(LeftOuter), rest)))
-        case kind @ (Inner | LeftOuter) => Some(matched(kind))
-        case _ => None
-      }
+  /** The join of a target with a source that is broadcast; `watching` looks at the rows that match. */
+  private def broadcasting(join: Join, table: NamedRelation, watching: LogicalPlan => LogicalPlan): Option[LogicalPlan] = {
+    def matched(kind: JoinType): LogicalPlan = watching(broadcast(join.copy(joinType = kind)))
+    join.joinType match {
+      case RightOuter => Some(Union(Seq(matched(Inner), unmatched(join, small = true, table))))
+      case FullOuter => Some(Union(Seq(matched(LeftOuter), unmatched(join, small = true, table))))
+      case kind @ (Inner | LeftOuter) => Some(matched(kind))
+      case _ => None
     }
-    rewritten.getOrElse(watching(looked(join)))
   }
 
   /** The source's rows that match no row of the target, beside nulls for the target's columns. */
-  private def unmatched(join: Join, source: LogicalPlan, table: NamedRelation): Option[LogicalPlan] =
-    (place(join.left), table) match {
-      case (Some((filters, target)), original: DataSourceV2Relation) =>
-        val again = original.newInstance()
-        val fresh = AttributeMap(target.output.flatMap(a => again.output.find(_.name == a.name).map(a -> _)))
-        val needed = join.condition.get.references.intersect(join.left.outputSet).toSeq ++ filters.flatMap(_.references)
-        // Metadata columns are not among the table's own.
-        if (needed.forall(fresh.contains)) Some(padded(join, source, again, filters, fresh)) else None
-      case _ => None
-    }
+  private def unmatched(join: Join, small: Boolean, table: NamedRelation): LogicalPlan = (place(join.left), table) match {
+    case (Some((filters, target)), original: DataSourceV2Relation) =>
+      // Under ids of its own, with the metadata columns that a condition may name.
+      val again = original.withMetadataColumns().newInstance().asInstanceOf[DataSourceV2Relation]
+      val fresh = AttributeMap(target.output.flatMap(a => again.output.find(_.name == a.name).map(a -> _)))
+      padded(join, small, again, filters, fresh)
+    case _ => throw new IllegalStateException(s"the target of a MERGE is not found below ${join.left.simpleString(100)}")
+  }
 
   private def padded(
-      join: Join, source: LogicalPlan, again: DataSourceV2Relation, filters: Seq[Expression],
+      join: Join, small: Boolean, again: DataSourceV2Relation, filters: Seq[Expression],
       fresh: AttributeMap[AttributeReference]): LogicalPlan = {
     def moved(e: Expression): Expression = e.transform { case a: Attribute => fresh.getOrElse(a, a) }
-    val condition = moved(join.condition.get)
-    val columns = again.output.filter(condition.references.contains)
+    val source = join.right
+    val condition = join.condition.map(moved)
+    val columns = again.output.filter(a => condition.exists(_.references.contains(a)))
     val rows = Project(columns, filters.map(moved).reduceOption(And(_, _)).fold[LogicalPlan](again)(Filter(_, again)))
     Project(join.left.output.map(a => Alias(Literal(null, a.dataType), a.name)()) ++ source.output,
-      without(source, rows, condition))
+      if (small) without(source, rows, condition.get) else Join(source, rows, LeftAnti, condition, JoinHint.NONE))
   }
 
   private def inserts(query: LogicalPlan): LogicalPlan = query.transformDown {
-    case join @ Join(source, target, LeftAnti, Some(condition), hint) if !decided(hint) && place(target).exists(p => isLake(p._2)) =>
-      val small = if (hasKeys(join)) SmallSource.of(spark, source, _ => ()) else None
-      small.fold[LogicalPlan](looked(join))(without(_, target, condition))
+    case join @ Join(source, target, LeftAnti, Some(condition), _) if hasKeys(join) && place(target).exists(p => isLake(p._2)) =>
+      Source.small(spark, source, _ => ()).fold[LogicalPlan](join)(without(_, target, condition))
   }
 
   /** The source's rows without a match, found with the target rows that have one: no more than the source could match. */
   private def without(source: LogicalPlan, target: LogicalPlan, condition: Expression): LogicalPlan = {
     val found = broadcast(Join(target, source, LeftSemi, Some(condition), JoinHint.NONE))
-    looked(Join(source, found, LeftAnti, Some(condition), JoinHint.NONE))
+    Join(source, found, LeftAnti, Some(condition), JoinHint.NONE)
   }
 
   private def broadcast(join: Join): Join = join.copy(hint = join.hint.copy(rightHint = Some(HintInfo(Some(BROADCAST)))))
-
-  // A hint that says nothing marks a join as seen: the optimizer comes by several times.
-  private def looked(join: Join): Join = join.copy(hint = join.hint.copy(rightHint = Some(HintInfo())))
-
-  private def decided(hint: JoinHint): Boolean = hint.rightHint.isDefined
 
   private def hasKeys(join: Join): Boolean = ExtractEquiJoinKeys.unapply(join).isDefined
 

@@ -2,12 +2,12 @@ package org.apache.spark.sql.lakemend
 
 import java.util.{HashMap => JHashMap}
 
-import lakemend.catalog.LakeTable
+import lakemend.catalog.{LakeTable, MetadataColumns}
 import lakemend.rows._
 import lakemend.write.{Clustering, RowOrder}
 import org.apache.spark.sql.catalyst.analysis.RewriteRowLevelCommand
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.{LeftAnti, LeftSemi}
+import org.apache.spark.sql.catalyst.plans.{ExistenceJoin, LeftSemi}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.util.RowDeltaUtils._
 import org.apache.spark.sql.classic.SparkSession
@@ -49,7 +49,7 @@ case class ReplacePlans(spark: SparkSession) extends RewriteRowLevelCommand {
       condition: Expression, replacement: Replacement): LogicalPlan =
     rowLevel(o, relation, new ReplacedTable(table, replacement, areFew(rows)), rows, new Target {
       override def going(read: LogicalPlan): LogicalPlan = Filter(condition, read)
-      override def staying(read: LogicalPlan): LogicalPlan = Filter(Not(EqualNullSafe(condition, Literal.TrueLiteral)), read)
+      override def judged(read: LogicalPlan): (LogicalPlan, Expression) = (read, EqualNullSafe(condition, Literal.TrueLiteral))
       override def pushed: Expression = condition
       override def ofFiles: Expression = condition
     })
@@ -62,7 +62,10 @@ case class ReplacePlans(spark: SparkSession) extends RewriteRowLevelCommand {
     val replacement = new Replacement(by.operation, by.text, None, ReplacedFiles.Scanned, Nil)
     rowLevel(o, relation, new ReplacedTable(table, replacement, areFew(rows)), rows, new Target {
       override def going(read: LogicalPlan): LogicalPlan = Join(read, keys, LeftSemi, Some(condition), JoinHint.NONE)
-      override def staying(read: LogicalPlan): LogicalPlan = Join(read, keys, LeftAnti, Some(condition), JoinHint.NONE)
+      override def judged(read: LogicalPlan): (LogicalPlan, Expression) = {
+        val goes = AttributeReference("__goes", BooleanType, nullable = false)()
+        (Join(read, keys, ExistenceJoin(goes), Some(condition), JoinHint.NONE), goes)
+      }
       override def pushed: Expression = condition
       override def ofFiles: Expression = {
         val outer = condition.transform { case a: Attribute if relation.outputSet.contains(a) => OuterReference(a) }
@@ -73,7 +76,8 @@ case class ReplacePlans(spark: SparkSession) extends RewriteRowLevelCommand {
 
   private trait Target {
     def going(read: LogicalPlan): LogicalPlan
-    def staying(read: LogicalPlan): LogicalPlan
+    /** Every row, and whether it goes. */
+    def judged(read: LogicalPlan): (LogicalPlan, Expression)
     /** What prunes files and partitions while the scan is planned. */
     def pushed: Expression
     /** Of a row: whether its file must be written again. */
@@ -107,9 +111,9 @@ case class ReplacePlans(spark: SparkSession) extends RewriteRowLevelCommand {
 
   private def replaceData(relation: DataSourceV2Relation, table: RowLevelOperationTable, rows: LogicalPlan, target: Target): LogicalPlan = {
     val metadata = resolveRequiredMetadataAttrs(relation, table.operation)
-    val staying = Project(operationColumn(COPY_OPERATION) +: (same(relation.output) ++ same(metadata)),
-      target.staying(buildRelationWithAttrs(relation, table, metadata)))
-    val query = Union(staying, coming(rows, relation, metadata))
+    val (old, goes) = target.judged(buildRelationWithAttrs(relation, table, metadata))
+    val judged = Project(operationColumn(COPY_OPERATION) +: (same(relation.output) ++ fated(metadata, goes)), old)
+    val query = Union(judged, coming(rows, relation, metadata))
     val projections = buildReplaceDataProjections(query, relation.output, metadata)
     val files = if (groupFilterEnabled) Some(target.ofFiles) else None
     ReplaceData(relation.copy(table = table), target.pushed, query, relation, projections, files)
@@ -123,6 +127,12 @@ case class ReplacePlans(spark: SparkSession) extends RewriteRowLevelCommand {
   private def operationColumn(code: Int): NamedExpression = Alias(Literal(code), OPERATION_COLUMN)()
 
   private def same(columns: Seq[Attribute]): Seq[NamedExpression] = columns.map(a => Alias(a, a.name)())
+
+  /** Rows that go come by as well: see `Fates`. */
+  private def fated(metadata: Seq[Attribute], goes: Expression): Seq[NamedExpression] = metadata.map {
+    case a if a.name == MetadataColumns.Position => Alias(If(goes, Fate.deleted(a), a), a.name)(explicitMetadata = Some(a.metadata))
+    case a => Alias(a, a.name)()
+  }
 
   private def nothing(columns: Seq[Attribute]): Seq[NamedExpression] = columns.map(a => Alias(Literal(null, a.dataType), a.name)())
 

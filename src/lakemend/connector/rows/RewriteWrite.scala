@@ -32,19 +32,21 @@ class RewriteBatch(job: WriteJob, operation: RewriteFiles, clustering: Clusterin
 
   override def createBatchWriterFactory(info: PhysicalWriteInfo): DataWriterFactory = {
     job.listen()
-    new LakeWriterFactory(job.layout, job.layout.sortedOpenFiles, job.token)
+    new RewriteWriterFactory(job.layout, job.layout.sortedOpenFiles, job.token)
   }
 
   override def commit(messages: Array[WriterCommitMessage]): Unit = commit(messages, null)
 
   override def commit(messages: Array[WriterCommitMessage], summary: WriteSummary): Unit = {
-    val files = FileMessage.files(messages)
-    if (RowCommit.changedNothing(summary)) {
+    val tasks = RewriteMessage.all(messages)
+    val files = tasks.flatMap(_.files)
+    val tally = Tally.sum(tasks.map(_.tally))
+    if (tally.changesNothing) {
       // Files were read in which nothing matched; their copies are of no use.
       job.abort(files)
-      job.commit(RowCommit.request(job, operation, "rewrite", Nil, summary))
+      job.commit(RowCommit.request(job, operation, "rewrite", Nil, summary, Tally()))
     } else {
-      val request = RowCommit.request(job, operation, "rewrite", files, summary)
+      val request = RowCommit.request(job, operation, "rewrite", files, summary, tally)
       clustering.describe(request)
       val removed = request.putArray("removed")
       operation.scan.foreach(_.plan.files.foreach(file => removed.add(file.path)))
@@ -53,7 +55,7 @@ class RewriteBatch(job: WriteJob, operation: RewriteFiles, clustering: Clusterin
     }
   }
 
-  override def abort(messages: Array[WriterCommitMessage]): Unit = job.abort(FileMessage.files(messages))
+  override def abort(messages: Array[WriterCommitMessage]): Unit = job.abort(RewriteMessage.all(messages).flatMap(_.files))
 
   def metrics: Array[CustomTaskMetric] = WriteMetrics.of(job, committed)
 }

@@ -130,7 +130,7 @@ class RewriteFiles(meta: TableMeta, info: RowLevelOperationInfo, reads: Reads, s
     extends RowOperation(meta, info, reads, send) {
   override protected def wholeFiles: Boolean = true
 
-  override def requiredMetadataAttributes: Array[NamedReference] = Array(RowOperation.file)
+  override def requiredMetadataAttributes: Array[NamedReference] = Array(RowOperation.file, RowOperation.position)
 
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = {
     val write = job(info)

@@ -30,7 +30,6 @@ class Survivors(job: WriteJob) {
     files.foreach(file => removed.add(file.path))
     val added = request.get("added").asInstanceOf[ArrayNode]
     written.foreach(file => added.add(file.toWire(layout.statsColumns)))
-    request.get("summary").asInstanceOf[ObjectNode].put("numCopied", written.map(_.rows).sum)
   }
 }
 

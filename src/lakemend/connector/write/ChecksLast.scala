@@ -1,10 +1,11 @@
 package org.apache.spark.sql.lakemend
 
-import lakemend.catalog.LakeTable
+import lakemend.catalog.{LakeTable, MetadataColumns}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, CheckInvariant, Expression, UnaryExpression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, CheckInvariant, Expression, LessThan, Literal, Or, UnaryExpression}
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull
+import org.apache.spark.sql.catalyst.util._
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, V2WriteCommand}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.write.RowLevelOperationTable
@@ -27,7 +28,7 @@ object ChecksLast extends Rule[LogicalPlan] {
       named(write.query, table.name) match {
         case Filter(condition, child) if isCheck(condition) =>
           val stored = condition.transformUp { case a: Attribute if EmptyIsNull.mayBeEmpty(a, table.meta) => NullIfEmpty(a) }
-          write.withNewQuery(Filter(Immovable(stored), child))
+          write.withNewQuery(Filter(Immovable(unlessItGoes(stored, child)), child))
         case query if query fastEquals write.query => write
         case query => write.withNewQuery(query)
       }
@@ -42,6 +43,11 @@ object ChecksLast extends Rule[LogicalPlan] {
         check.copy(walkedTypePath = check.walkedTypePath :+ Of + table)
     }
   }
+
+  /** Rows that a copy-on-write statement deletes come by with a mark: see `Fates`. */
+  private def unlessItGoes(condition: Expression, rows: LogicalPlan): Expression =
+    rows.output.find(a => a.name == MetadataColumns.Position && a.isMetadataCol)
+      .fold(condition)(place => Or(LessThan(place, Literal(0L)), condition))
 
   private def isCheck(condition: Expression): Boolean =
     !condition.isInstanceOf[Immovable] && condition.exists(_.isInstanceOf[CheckInvariant])

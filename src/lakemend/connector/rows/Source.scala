@@ -8,32 +8,29 @@ import org.apache.spark.{Dependency, OneToOneDependency, Partition, SparkContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Expression, PythonUDF, ScalaUDF, SubqueryExpression}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.objects.InvokeLike
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.LogicalRDD
-import org.apache.spark.sql.execution.columnar.InMemoryRelation
-import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
-import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
-import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.storage.StorageLevel
 
-/**
- * A MERGE's source that is small enough to be sent to every executor, as a plan that may be evaluated several times.
- * One whose second evaluation could differ or cost much is kept in memory until the statement ends.
- */
-object SmallSource {
+/** A MERGE's source as a plan that may be evaluated several times, and gives the same rows each time. */
+object Source {
   private val Threshold = "spark.lakemend.merge.broadcastThreshold"
   private val Default = "32m"
 
-  def of(spark: SparkSession, source: LogicalPlan, onEnd: (() => Unit) => Unit): Option[LogicalPlan] = {
-    if (source.stats.sizeInBytes > limit) None
-    else if (isCheap(source)) Some(source)
-    else Some(kept(spark, source, onEnd))
-  }
+  /** One that is small enough to be sent to every executor. */
+  def small(spark: SparkSession, source: LogicalPlan, onEnd: (() => Unit) => Unit): Option[LogicalPlan] =
+    if (isSmall(source)) Some(steady(spark, source, onEnd)) else None
+
+  def isSmall(source: LogicalPlan): Boolean = source.stats.sizeInBytes <= limit
+
+  /** One whose second evaluation could differ is kept until the statement ends. */
+  def steady(spark: SparkSession, source: LogicalPlan, onEnd: (() => Unit) => Unit): LogicalPlan =
+    if (isSteady(source)) source else kept(spark, source, onEnd)
 
   /** Bytes; below 0: no source is small enough. */
   private def limit: Long = {
@@ -52,35 +49,36 @@ object SmallSource {
     LogicalRDD(source.output, rows)(session, Some(source.stats), None)
   }
 
-  /** Reading it again gives the same rows, and takes no longer than the first time. */
-  private def isCheap(plan: LogicalPlan): Boolean = plan.expressions.forall(isCheap) && plan.children.forall(isCheap) &&
+  /** Reading it again is known to give the same rows: files in a directory may change, and a function say other things. */
+  private def isSteady(plan: LogicalPlan): Boolean = plan.expressions.forall(isSteady) && plan.children.forall(isSteady) &&
     (plan match {
       case _: Project | _: Filter | _: SubqueryAlias => true
-      case _: LocalRelation | _: OneRowRelation | _: Range | _: InMemoryRelation => true
+      case _: LocalRelation | _: OneRowRelation | _: Range => true
+      case rows: LogicalRDD => rows.rdd.isInstanceOf[KeptRows]
       case r: DataSourceV2Relation => r.table.isInstanceOf[LakeTable]
-      case r: LogicalRelation => r.relation match {
-        case files: HadoopFsRelation => files.fileFormat match {
-          case _: ParquetFileFormat | _: OrcFileFormat => true
-          case _ => false
-        }
-        case _ => false
-      }
       case _ => false
     })
 
-  private def isCheap(e: Expression): Boolean = e.deterministic && !e.exists {
-    case _: PythonUDF | _: ScalaUDF | _: SubqueryExpression => true
+  private def isSteady(e: Expression): Boolean = e.deterministic && !e.exists {
+    case _: UserDefinedExpression | _: ApplyFunctionExpression | _: InvokeLike | _: CallMethodViaReflection => true
+    case _: SubqueryExpression => true
     case _ => false
   }
 }
 
-/** Rows that are computed when they are first asked for, and then kept. An EXPLAIN computes nothing. */
-class KeptRows(context: SparkContext, @transient val plan: LogicalPlan, @transient source: () => RDD[InternalRow]) extends RDD[InternalRow](context, Nil) {
+/**
+ * Rows that are computed when they are first asked for, and then kept. An EXPLAIN computes nothing. They are computed
+ * once: where some are lost with an executor, the statement fails, for a second computation could give others.
+ */
+class KeptRows(context: SparkContext, @transient val plan: LogicalPlan, @transient source: () => RDD[InternalRow])
+    extends RDD[InternalRow](context, Nil) {
   @transient @volatile private var computed: Option[RDD[InternalRow]] = None
 
   private def kept: RDD[InternalRow] = synchronized {
     computed.getOrElse {
-      val rows = source().persist(StorageLevel.MEMORY_AND_DISK)
+      val rows = source().localCheckpoint()
+      // A job of its own: while others read, none is computed any more.
+      rows.sparkContext.runJob(rows, (all: Iterator[InternalRow]) => all.foreach(_ => ()))
       computed = Some(rows)
       rows
     }
