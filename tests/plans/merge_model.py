@@ -205,6 +205,7 @@ JOINS: list[list[dict[str, str]]] = [
     [{}, {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1"}],
     [{}, {}, {"spark.sql.join.preferSortMergeJoin": "false"}],
     [{}, SKEW, {"spark.sql.shuffle.partitions": "7"}],
+    [{}, {"spark.lakemend.planning.preserveDataGrouping": "true"}],
     [{}, {}, {"spark.sql.sources.v2.bucketing.partiallyClusteredDistribution.enabled": "true"}],
     [{}, {}, {"spark.sql.codegen.wholeStage": "false"}],
     [{}, {}, {"spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled": "false"}],
@@ -240,7 +241,9 @@ class Case:
 
     def statement(self, table: str, source: str) -> str:
         hint = f"/*+ {self.hint} */ " if self.hint else ""
-        return f"MERGE INTO {table} t USING (SELECT {hint}* FROM {source} x) s ON {self.merge.on.sql} {self.merge.clauses}"
+        return (
+            f"MERGE INTO {table} t USING (SELECT {hint}* FROM {source} x) s ON {self.merge.on.sql} {self.merge.clauses}"
+        )
 
 
 def make_target(spark: SparkSession, name: str, case: Case) -> Table:
@@ -252,8 +255,6 @@ def make_target(spark: SparkSession, name: str, case: Case) -> Table:
     table.append(
         frame.repartition(case.files), properties=properties, partition_by="p" if case.partitioned else ()
     )  # fmt: skip
-    if case.partitioned:
-        spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('read.grouping' = 'always')")
     return table
 
 
@@ -312,5 +313,3 @@ def check(spark: SparkSession, namespace: str, case: Case) -> str:
 
 
 _TOLD = {"insert": "Inserted", "update_postimage": "Updated", "delete": "Deleted"}
-
-

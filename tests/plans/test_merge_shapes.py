@@ -5,10 +5,21 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-import lakemend
-from lakemend import AmbiguousMergeError, Table
-from tests.plans.merge_model import ALONE, ALWAYS, DELETE, INSERTS, ON, SKEW, UPDATES, Case, Condition, Merge, New, Old, check
-from tests.settings import settings
+from tests.plans.merge_model import (
+    ALONE,
+    ALWAYS,
+    DELETE,
+    INSERTS,
+    ON,
+    SKEW,
+    UPDATES,
+    Case,
+    Condition,
+    Merge,
+    New,
+    Old,
+    check,
+)
 
 EQUAL, BETWEEN, TRUE = ON[0], ON[5], next(c for c in ON if c.sql == "true")
 NO_BROADCAST = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1"}
@@ -52,7 +63,9 @@ def test_rows_that_several_source_rows_meet(
     ],
     ids=lambda merge: f"{merge.on.sql} {merge.clauses}",
 )
-@pytest.mark.parametrize("conf", [{}, {**NO_BROADCAST, **SKEW, "spark.lakemend.merge.broadcastThreshold": "-1"}], ids=["", "skew"])
+@pytest.mark.parametrize(
+    "conf", [{}, {**NO_BROADCAST, **SKEW, "spark.lakemend.merge.broadcastThreshold": "-1"}], ids=["", "skew"]
+)
 def test_ambiguity_is_seen_across_tasks(
     spark: SparkSession, namespace: str, kind: dict, merge: Merge, conf: dict
 ) -> None:

@@ -130,9 +130,7 @@ def masked_files(
     return masked, emptied, dead
 
 
-def rows_seen(
-    request: Mapping[str, Any], base: Snapshot, store: Store, with_places: bool
-) -> tuple[int, int | None]:
+def rows_seen(request: Mapping[str, Any], base: Snapshot, store: Store, with_places: bool) -> tuple[int, int | None]:
     """How many live rows the files hold that a row change read and takes away, and the sum of their places."""
     urls: Sequence[str] = request.get("removed") or ()
     places, total, summed = Places(str(request.get("token"))) if with_places else None, 0, 0

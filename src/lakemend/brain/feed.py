@@ -88,8 +88,7 @@ def require_complete(change: Change) -> None:
             f"the change data feed of the {change.operation} does not fit what it did",
             cause=f"{told} rows of changes were written, and {expected} were expected of "
             + ", ".join(f"{counts[name]} {name}" for name in known),
-            remedy="nothing was changed. If several rows of a MERGE's source delete one row, leave one of them; "
-            "otherwise this is a defect: report it with the statement",
+            remedy="nothing was changed; this is a defect: report it with the statement",
             operation=change.operation,
         )
 

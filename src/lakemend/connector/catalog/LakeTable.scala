@@ -1,6 +1,7 @@
 package lakemend.catalog
 
 import java.util.{EnumSet, Map => JMap, Set => JSet, UUID}
+import java.util.concurrent.ConcurrentLinkedQueue
 
 import scala.jdk.CollectionConverters._
 
@@ -78,9 +79,15 @@ class LakeTable(val meta: TableMeta, val reads: Reads = new Reads)
 
   /** What a finished write does with its commit request: here it is sent to the brain at once, and answered in place. */
   protected def send(commit: ObjectNode): Unit = {
+    Iterator.continually(atEnd.poll()).takeWhile(_ != null).foreach(_.apply())
     commit.set[JsonNode]("answer", Bridge.call("commit", reads.describe(commit)))
     Spellings.changed(meta.key.place)
   }
+
+  private val atEnd = new ConcurrentLinkedQueue[() => Unit]()
+
+  /** What is to be let go of when the rows of a write have come. */
+  def onEnd(release: () => Unit): Unit = atEnd.add(release)
 
   override def toString: String = s"lakemend ${meta.name}${meta.version.fold("")(v => s" version $v")}"
 }

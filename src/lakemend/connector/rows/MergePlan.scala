@@ -40,7 +40,10 @@ case class MergePlan(spark: SparkSession) extends Rule[LogicalPlan] {
       case operation: RowOperation => changes(write, operation)
       case _ => write
     }
-    case append: AppendData if isLake(append.table) => append.withNewQuery(inserts(append.query))
+    case append: AppendData => lakeTable(append.table) match {
+      case Some(table) => append.withNewQuery(inserts(append.query, table.onEnd))
+      case None => append
+    }
   }
 
   private def changes(write: RowLevelWrite, operation: RowOperation): LogicalPlan = {
@@ -152,9 +155,10 @@ case class MergePlan(spark: SparkSession) extends Rule[LogicalPlan] {
       if (small) without(source, rows, condition.get) else Join(source, rows, LeftAnti, condition, JoinHint.NONE))
   }
 
-  private def inserts(query: LogicalPlan): LogicalPlan = query.transformDown {
-    case join @ Join(source, target, LeftAnti, Some(condition), _) if hasKeys(join) && place(target).exists(p => isLake(p._2)) =>
-      Source.small(spark, source, _ => ()).fold[LogicalPlan](join)(without(_, target, condition))
+  private def inserts(query: LogicalPlan, onEnd: (() => Unit) => Unit): LogicalPlan = query.transformDown {
+    case join @ Join(source, target, LeftAnti, Some(condition), _)
+        if hasKeys(join) && place(target).exists(p => lakeTable(p._2).isDefined) =>
+      Source.small(spark, source, onEnd).fold[LogicalPlan](join)(without(_, target, condition))
   }
 
   /** The source's rows without a match, found with the target rows that have one: no more than the source could match. */
@@ -172,9 +176,9 @@ case class MergePlan(spark: SparkSession) extends Rule[LogicalPlan] {
     case _ => false
   }
 
-  private def isLake(table: LogicalPlan): Boolean = table match {
-    case r: DataSourceV2Relation => r.table.isInstanceOf[LakeTable]
-    case _ => false
+  private def lakeTable(relation: LogicalPlan): Option[LakeTable] = relation match {
+    case r: DataSourceV2Relation => Option(r.table).collect { case table: LakeTable => table }
+    case _ => None
   }
 
   /** The filters over a relation, where nothing else is done to it but to add columns or to leave some out. */

@@ -1,0 +1,124 @@
+"""Sources of a MERGE that are not what they were when they are read again, and sources made of the target itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import lakemend
+from lakemend import Table
+from tests.settings import settings
+
+KINDS = [(mode, feed) for mode in ("copy-on-write", "merge-on-read") for feed in (False, True)]
+LARGE = {"spark.lakemend.merge.broadcastThreshold": "-1"}
+STATIC = {"spark.sql.adaptive.enabled": "false"}
+UPSERT = "WHEN MATCHED THEN UPDATE SET v = 'new' WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 'new')"
+EQUAL, BETWEEN = "t.id = s.id", "t.id >= s.id AND t.id <= s.id"
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind[0] + (" with feed" if kind[1] else ""))
+def table(request: pytest.FixtureRequest, spark: SparkSession, namespace: str) -> Table:
+    """Ids 0 to 39, ten in each of four files."""
+    mode, feed = request.param
+    properties = {f"write.{verb}.mode": mode for verb in ("merge", "update", "delete")}
+    table = lakemend.table(spark, f"{namespace}.t")
+    rows = spark.range(0, 40, numPartitions=4).selectExpr("id", "'old' AS v")
+    table.append(rows, properties=properties | ({"delta.enableChangeDataFeed": "true"} if feed else {}))
+    return table
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(row[0] for row in table.to_df().select("id").collect())
+
+
+def moving(spark: SparkSession, directory: Path) -> DataFrame:
+    """Ten ids, which are others each time they are asked for."""
+    counter = directory / "evaluations"
+
+    def rows(_: Iterator[int]) -> Iterator[tuple[int]]:
+        count = len(counter.read_text()) if counter.exists() else 0
+        counter.write_text("x" * (count + 1))
+        return iter([((count % 4) * 10 + i,) for i in range(10)])
+
+    return spark.createDataFrame(spark.sparkContext.parallelize([0], 1).mapPartitions(rows), "id BIGINT")
+
+
+@pytest.mark.parametrize("on", [EQUAL, BETWEEN])
+@pytest.mark.parametrize("conf", [{}, LARGE, {**LARGE, **STATIC}], ids=["", "large", "static"])
+def test_a_source_that_moves_is_read_once(
+    table: Table, spark: SparkSession, tmp_path: Path, on: str, conf: dict
+) -> None:
+    moving(spark, tmp_path).createOrReplaceTempView("moving")
+    with settings(spark, conf):
+        spark.sql(f"MERGE INTO {table.name} t USING moving s ON {on} {UPSERT}")
+    assert ids(table) == list(range(40))
+    assert table.to_df().where("v = 'new'").count() == 10
+    assert spark._jsc.sc().getPersistentRDDs().size() == 0
+
+
+@pytest.mark.parametrize(
+    ("clauses", "left"),
+    [
+        ("WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 'new') WHEN NOT MATCHED BY SOURCE THEN DELETE", 10),
+        ("WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 'new')", 30),
+        ("WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 'new')", 40),
+    ],
+)
+def test_a_moving_source_that_stands_in_the_plan_twice(
+    table: Table, spark: SparkSession, tmp_path: Path, clauses: str, left: int
+) -> None:
+    moving(spark, tmp_path).createOrReplaceTempView("moving")
+    for conf in ({}, LARGE):
+        version = table.version
+        with settings(spark, conf):
+            spark.sql(f"MERGE INTO {table.name} t USING moving s ON {EQUAL} {clauses}")
+        found = ids(table)
+        assert len(found) == len(set(found)) == left
+        if table.version != version:
+            spark.sql(f"INSERT OVERWRITE {table.name} SELECT id, 'old' FROM range(40)")
+
+
+def test_json_that_comes_while_the_statement_runs(table: Table, spark: SparkSession, tmp_path: Path) -> None:
+    directory = tmp_path / "json"
+    spark.range(5).coalesce(1).write.json(str(directory))
+    spark.read.schema("id BIGINT").json(str(directory)).createOrReplaceTempView("files")
+    with settings(spark, LARGE):
+        plan = spark.sql(f"EXPLAIN MERGE INTO {table.name} t USING files s ON {EQUAL} {UPSERT}").first()[0]
+    if "ReplaceData" in plan and "subquery" in plan:
+        assert "Scan ExistingRDD" in plan and "FileScan json" not in plan
+
+
+@pytest.mark.parametrize("statement", ["UPDATE {t} SET v = 'new' WHERE {on}", "DELETE FROM {t} WHERE {on}"])
+def test_a_subquery_that_moves(table: Table, spark: SparkSession, tmp_path: Path, statement: str) -> None:
+    moving(spark, tmp_path).createOrReplaceTempView("moving")
+    spark.sql(statement.format(t=table.name, on="id IN (SELECT id FROM moving)"))
+    assert len(ids(table)) == len(set(ids(table)))
+    left = table.to_df().where("v = 'old'").count()
+    assert left in (30, 40)  # of one evaluation, or nothing where the files were found by another
+
+
+@pytest.mark.parametrize("conf", [{}, LARGE], ids=["", "large"])
+def test_a_frame_of_the_target_is_the_source(table: Table, spark: SparkSession, conf: dict) -> None:
+    spark.table(table.name).where("id < 5").selectExpr("id + 38 AS id", "v").createOrReplaceTempView("own")
+    with settings(spark, conf):
+        spark.sql(f"MERGE INTO {table.name} t USING own s ON {EQUAL} {UPSERT}")
+    assert ids(table) == list(range(43))
+    assert table.to_df().where("v = 'new'").count() == 5
+
+
+def test_the_target_itself_merged_into_it(table: Table, spark: SparkSession) -> None:
+    rows = spark.table(table.name).where("id >= 35").alias("s")
+    rows.mergeInto(table.name, F.expr(f"{table.name}.id = s.id")).whenMatched().update({"v": F.lit("new")}).merge()
+    assert table.to_df().where("v = 'new'").count() == 5
+    assert ids(table) == list(range(40))
+
+
+@pytest.mark.parametrize("statement", ["UPDATE {t} SET v = 'new' WHERE {on}", "DELETE FROM {t} WHERE {on}"])
+def test_a_frame_of_the_target_in_a_subquery(table: Table, spark: SparkSession, statement: str) -> None:
+    spark.table(table.name).where("id % 8 = 0").createOrReplaceTempView("own")
+    spark.sql(statement.format(t=table.name, on="id IN (SELECT id FROM own)"))
+    assert table.to_df().where("v = 'old'").count() == 35
