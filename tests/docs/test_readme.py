@@ -84,5 +84,6 @@ def mask(spark: SparkSession, path: str) -> None:
         "operation": "delta",
         "command": "DELETE",
         "masked": {file: dead},
+        "tally": {"copied": 0, "updated": 0, "deleted": 3, "inserted": 0},
     }
     brain().ask("commit", {**request, "read_predicates": [], "token": "docs", "options": {}})
