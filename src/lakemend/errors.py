@@ -40,6 +40,10 @@ import pyarrow as pa
 from lakemend.redaction import redacted, redacted_record
 
 
+def _sentence(text: str) -> str:
+    return text if text.endswith("?") else text.rstrip(".") + "."
+
+
 class LakemendError(Exception):
     """`problem` says what went wrong, `cause` why, `remedy` what to do; `values` holds the facts."""
 
@@ -53,11 +57,11 @@ class LakemendError(Exception):
         super().__init__(self._text())
 
     def _text(self) -> str:
-        parts = [self.problem.rstrip(".") + "."]
+        parts = [_sentence(self.problem)]
         if self.cause:
-            parts.append(f"Cause: {self.cause.rstrip('.')}.")
+            parts.append(f"Cause: {_sentence(self.cause)}")
         if self.remedy:
-            parts.append(f"Remedy: {self.remedy.rstrip('.')}.")
+            parts.append(f"Remedy: {_sentence(self.remedy)}")
         return " ".join(parts)
 
     def __str__(self) -> str:

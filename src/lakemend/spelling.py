@@ -35,9 +35,3 @@ def _distance(a: str, b: str) -> int:
                 step = min(step, older[j - 2] + 1)
             row.append(step)
     return row[-1]
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """For a remedy; empty if nothing is near."""
-    found = nearest(name, known)
-    return f"did you mean {found}?" if found else ""

@@ -57,7 +57,7 @@ object LakemendException {
   def of(error: JsonNode): LakemendException = {
     val parts = Seq("problem" -> "", "cause" -> "Cause: ", "remedy" -> "Remedy: ").flatMap { case (key, label) =>
       val text = error.path(key).asText("").stripSuffix(".")
-      if (text.isEmpty) None else Some(s"$label$text.")
+      if (text.isEmpty) None else Some(if (text.endsWith("?")) s"$label$text" else s"$label$text.")
     }
     val condition = error.path("condition").asText("LAKEMEND_ERROR")
     new LakemendException(error.toString, condition, s"[$condition] ${parts.mkString(" ")}")
