@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -18,8 +17,6 @@ KINDS = [(mode, feed) for mode in ("copy-on-write", "merge-on-read") for feed in
 LARGE = {"spark.lakemend.merge.broadcastThreshold": "-1"}
 STATIC = {"spark.sql.adaptive.enabled": "false"}
 UPSERT = "WHEN MATCHED THEN UPDATE SET v = 'new' WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 'new')"
-# Spark resolves the frame's table anew for the statement, and leaves the columns above it as they were.
-OWN_FRAME = pytest.mark.xfail(raises=AnalysisException, strict=True, reason="MISSING_ATTRIBUTES")
 EQUAL, BETWEEN = "t.id = s.id", "t.id >= s.id AND t.id <= s.id"
 
 
@@ -104,7 +101,6 @@ def test_a_subquery_that_moves(table: Table, spark: SparkSession, tmp_path: Path
     assert left in (30, 40)  # of one evaluation, or nothing where the files were found by another
 
 
-@OWN_FRAME
 @pytest.mark.parametrize("conf", [{}, LARGE], ids=["", "large"])
 def test_a_frame_of_the_target_is_the_source(table: Table, spark: SparkSession, conf: dict) -> None:
     spark.table(table.name).where("id < 5").selectExpr("id + 38 AS id", "v").createOrReplaceTempView("own")
@@ -114,7 +110,6 @@ def test_a_frame_of_the_target_is_the_source(table: Table, spark: SparkSession, 
     assert table.to_df().where("v = 'new'").count() == 5
 
 
-@OWN_FRAME
 def test_the_target_itself_merged_into_it(table: Table, spark: SparkSession) -> None:
     rows = spark.table(table.name).where("id >= 35").alias("s")
     rows.mergeInto(table.name, F.expr(f"{table.name}.id = s.id")).whenMatched().update({"v": F.lit("new")}).merge()
@@ -122,7 +117,6 @@ def test_the_target_itself_merged_into_it(table: Table, spark: SparkSession) -> 
     assert ids(table) == list(range(40))
 
 
-@OWN_FRAME
 @pytest.mark.parametrize("statement", ["UPDATE {t} SET v = 'new' WHERE {on}", "DELETE FROM {t} WHERE {on}"])
 def test_a_frame_of_the_target_in_a_subquery(table: Table, spark: SparkSession, statement: str) -> None:
     spark.table(table.name).where("id % 8 = 0").createOrReplaceTempView("own")

@@ -40,6 +40,17 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Funct
 
   override def name: String = catalogName
 
+  /**
+   * A statement's view of a catalog is that catalog. Spark looks for a frame's table among those that the statement has
+   * resolved, by its catalog, and where it is not found so, takes it with other columns than the frame has.
+   */
+  override def equals(other: Any): Boolean = other match {
+    case that: LakeCatalog => name == that.name && warehouse == that.warehouse
+    case _ => false
+  }
+
+  override def hashCode: Int = (name, warehouse).hashCode
+
   override def defaultNamespace: Array[String] = Array("default")
 
   override def capabilities: JSet[TableCatalogCapability] = EnumSet.of(
