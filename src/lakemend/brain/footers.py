@@ -21,8 +21,8 @@ def stored_rows(store: Store, url: str) -> int:
     entry = place.head(path)
     if entry is None:
         raise _corrupt(url, "the file does not exist; it may have been vacuumed")
-    end = place.get_range(path, max(entry.size - 8, 0), 8)
-    if len(end) < 8 or end[4:] != _MAGIC:
+    end = place.get_range(path, entry.size - 8, 8) if entry.size >= 8 else b""
+    if end[4:] != _MAGIC:
         raise _corrupt(url, "it does not end as a Parquet file does")
     length = int(struct.unpack("<I", end[:4])[0]) + 8
     if length > entry.size:
