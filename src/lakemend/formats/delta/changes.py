@@ -51,8 +51,12 @@ class DeltaCommitted(Committed):
         return stats_of(self.pieces, self.base.metadata, self.base.meta, tuple(path))
 
 
-def read_change(base: DeltaSnapshot, file: CommitFile, modified: int) -> DeltaCommitted:
-    """One commit file as the conflict rules see it."""
+def read_change(base: DeltaSnapshot, file: CommitFile, modified: int, redefined: bool = False) -> DeltaCommitted:
+    """One commit file as the conflict rules see it.
+
+    `redefined`: an older one has changed the definition. From there on no file is told of as added: its partition
+    values may be of other types, and that the definition changed is the conflict.
+    """
     actions = file.actions(partition_names(base.metadata))
     version, commits = file.version, actions.commits
     adds, source, removes = actions.adds, actions.stats, actions.removes
@@ -63,16 +67,21 @@ def read_change(base: DeltaSnapshot, file: CommitFile, modified: int) -> DeltaCo
     gone = [path for place, (path, _) in before.items() if place not in after]
     masked = [path for place, (path, vector) in before.items() if place in after and after[place][1] != vector]
     ict = info.get("inCommitTimestamp")
+    changes_data = _any_data_change(adds) or _any_data_change(removes)
+    redefines = _redefines(base.meta, commits.metadata)
+    counts = source.rows()
+    if redefined or redefines:
+        adds, counts = adds.slice(0, 0), counts.slice(0, 0)
     return DeltaCommitted(
         version=version,
         timestamp=ict if base.in_commit_timestamps and isinstance(ict, int) else modified,
         operation=neutral_operation(info),
-        added=file_table(adds, source.rows(), base.metadata),
+        added=file_table(adds, counts, base.metadata),
         removed=frozenset(base.spelled(gone)),
         masked=frozenset(base.spelled(masked)),
-        metadata_changed=_redefines(base.meta, commits.metadata),
+        metadata_changed=redefines,
         protocol_changed=commits.protocol is not None and not only_brings_vectors(base.protocol, commits.protocol),
-        data_change=_any_data_change(adds) or _any_data_change(removes),
+        data_change=changes_data,
         blind_append=bool(info.get("isBlindAppend")) and not len(removes),
         read_predicate=(own or {}).get("readPredicate"),
         transactions={k: t.version for k, t in commits.transactions.items()},

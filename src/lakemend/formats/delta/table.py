@@ -203,10 +203,11 @@ class DeltaTable:
     def changes_since(self, version: int) -> list[Committed]:
         base = self.at_version(version)
         changes: list[Committed] = []
-        modified = base.modified
+        modified, redefined = base.modified, False
         for file in self._recent.after(version):
             modified = max(file.entry.modified, modified + 1)
-            changes.append(read_change(base, file, modified))
+            redefined = bool(changes) and (redefined or changes[-1].metadata_changed)
+            changes.append(read_change(base, file, modified, redefined))
         return changes
 
     def row_changes(self, span: Span) -> Changes:
