@@ -179,7 +179,8 @@ class _Evaluation:
         if collated:
             return ranges.UNKNOWN, "void"
         for field in self._over.metadata.partitioning:
-            if field.transform == "identity" and tuple(p.lower() for p in field.source) == _lower(name):
+            # Both are the schema's own spelling: two columns may differ in case alone.
+            if field.transform == "identity" and tuple(field.source) == name:
                 return ranges.of_partition(partition_column(self._over.files, field.name), type), type
         if self._over.files.num_rows == 0:
             return ranges.UNKNOWN, type
@@ -245,10 +246,6 @@ class _Evaluation:
             certain = both(single, _matches(test, a.lo, text))
             true = either(negation(single), certain)
         return Outcome(both(a.number, true), both(a.number, negation(certain)), a.null)
-
-
-def _lower(path: Path) -> Path:
-    return tuple(name.lower() for name in path)
 
 
 def _matches(test: Callable[..., Any], bound: ranges.Bounds, text: bytes) -> Flags:

@@ -7,6 +7,7 @@ the column they are compared with; a naive timestamp is taken as UTC. What files
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
@@ -164,8 +165,18 @@ def _converted(text: Any, column_type: DataType) -> Predicate | None:
         if len(number.as_tuple().digits) > 38:
             return None
         return {"lit": format(number, "f"), "type": "decimal(38,18)"}
+    if column_type == "float" and not _is_single(float(text)):
+        return None  # compared as doubles by one engine and as floats by another
     convert = _CONVERSIONS.get(column_type)
     return None if convert is None else {"lit": to_wire(convert(text)), "type": column_type}
+
+
+def _is_single(value: float) -> bool:
+    """Whether a 32-bit float can be exactly this."""
+    try:
+        return value != value or struct.unpack("<f", struct.pack("<f", value))[0] == value
+    except OverflowError:
+        return False
 
 
 def _instant(text: Any) -> datetime:

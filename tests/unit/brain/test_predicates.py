@@ -144,3 +144,22 @@ def test_wrong_conditions(text):
 
 def test_like_percent_alone_matches_every_string():
     assert answers(parse_where("p like '%'", SCHEMA), {}, partition=("abc",)) in ([True], [None])
+
+
+def test_columns_that_differ_in_case_alone():
+    schema = struct(("id", "long"), ("ID", "long"))
+    meta = Metadata(schema, schema, (PartitionField("ID", ("ID",)),), {})
+    made = MemorySnapshot(3, meta, [MemoryFile("f", rows=10, partition=(7,), stats={("id",): (1, 2, 0)})])
+    assert evaluate(compare("=", "id", 7), of_snapshot(made)).to_pylist() == [False]
+    assert evaluate(compare("=", "id", 1), of_snapshot(made)).to_pylist() == [None]
+    assert evaluate(compare("=", "ID", 7), of_snapshot(made)).to_pylist() == [True]
+
+
+def test_a_number_that_no_float_is_decides_nothing():
+    schema = struct(("f", "float"))
+    meta = Metadata(schema, schema, (), {})
+    # 0.1 as a float is 0.100000001490116…, which is less than 0.100000003.
+    made = MemorySnapshot(3, meta, [MemoryFile("f", rows=1, partition=(), stats={("f",): (0.1, None, 0)})])
+    assert evaluate(parse_where("f < 0.100000003", schema), of_snapshot(made)).to_pylist() == [None]
+    assert evaluate(parse_where("f < 1e39", schema), of_snapshot(made)).to_pylist() == [None]
+    assert evaluate(parse_where("f < 0.0625", schema), of_snapshot(made)).to_pylist() == [False]
