@@ -18,6 +18,7 @@ from lakemend.formats.delta.feed_columns import check_feed_names
 from lakemend.formats.delta.mapping import mode_of, to_metadata
 from lakemend.formats.delta.metadata import check_constraint_names, check_stats_columns, delta_schema, no_check_property
 from lakemend.formats.delta.properties import CHECK_PREFIX, MAPPING_MODE, MAX_COLUMN_ID, checked
+from lakemend.formats.delta.protocol import types_of
 from lakemend.formats.format import Metadata, Snapshot
 
 
@@ -41,8 +42,9 @@ def altered_metadata(base: Snapshot, changes: Sequence[Wire]) -> Metadata:
                 kind=kind,
             )
         apply(draft, change)
-    columns.check_types(draft.schema)
-    columns.check_names(draft.schema, draft.mapped)
+    there = delta_schema(before)
+    columns.check_types(draft.schema, known=frozenset(types_of(there)))
+    columns.check_names(draft.schema, draft.mapped, known={path[-1] for path, _ in columns.walk(there)})
     columns.check_partitioning(draft.schema, draft.partition_columns)
     check_stats_columns(draft.schema, draft.properties)
     check_feed_names(draft.schema, draft.properties)

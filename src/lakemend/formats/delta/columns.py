@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from lakemend.errors import InvalidInputError, UnsupportedFeatureError
@@ -91,21 +91,21 @@ def _delta_field(field: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def check_types(type: DataType, path: Path = ()) -> None:
-    """Raises for a type Delta has no place for."""
+def check_types(type: DataType, path: Path = (), known: Collection[str] = ()) -> None:
+    """Raises for a type Delta has no place for; those that the table has already, by another writer, are `known`."""
     if isinstance(type, dict):
         for field in type.get("fields", ()):
-            check_types(field["type"], (*path, field["name"]))
+            check_types(field["type"], (*path, field["name"]), known)
         if type["type"] == "struct" and not type["fields"] and path:
             _no_such_type("struct<>", path, "a struct needs at least one field")
         for part, name in (("elementType", "element"), ("keyType", "key"), ("valueType", "value")):
             if part in type:
-                check_types(type[part], (*path, name))
+                check_types(type[part], (*path, name), known)
         return
     precision = decimal_of(type)
     if precision is not None and not (1 <= precision[0] <= 38 and 0 <= precision[1] <= precision[0]):
         _no_such_type(type, path, "the precision is at most 38 and the scale lies between 0 and the precision")
-    if precision is None and type not in _ATOMIC:
+    if precision is None and type not in _ATOMIC and type not in known:
         _no_such_type(type, path, "Delta tables have no such type")
 
 
@@ -119,15 +119,18 @@ def _no_such_type(type: str, path: Path, cause: str) -> None:
     )
 
 
-def check_names(schema: Struct, mapped: bool) -> None:
-    """Raises for names that are empty, occur twice or cannot be written to Parquet without column mapping."""
+def check_names(schema: Struct, mapped: bool, known: Collection[str] = ()) -> None:
+    """Raises for names that are empty, occur twice or cannot be written to Parquet without column mapping.
+
+    Names that the table has already are `known`: other writers need no mapping for them.
+    """
     for path, inner in [((), schema), *((path, field["type"]) for path, field in walk(schema))]:
         for struct_path, struct in _structs(inner, path):
             _check_unique(struct_path, struct)
     for path, _ in walk(schema):
         name = path[-1]
         special = sorted(set(name) & _SPECIAL)
-        if special and not mapped:
+        if special and not mapped and name not in known:
             raise InvalidInputError(
                 f"the column name {name!r} cannot be used",
                 cause=f"it holds {special[0]!r}; names with any of ' ,;{{}}()\\n\\t=' need column mapping",

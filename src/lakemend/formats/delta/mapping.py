@@ -207,9 +207,13 @@ def _rebuild_struct(schema: Struct, rename: Any) -> Struct:
     return {"type": "struct", "fields": fields}
 
 
+# Names of types that Spark still reads and no longer writes.
+_OLD_NAMES = {"null": "void", "decimal": "decimal(10,0)", "timestamp_ltz": "timestamp"}
+
+
 def _rebuild(datatype: DataType, rename: Any) -> DataType:
     if isinstance(datatype, str):
-        return datatype
+        return _OLD_NAMES.get(datatype, datatype)
     if datatype["type"] == "struct":
         return _rebuild_struct(datatype, rename)
     if datatype["type"] == "array":

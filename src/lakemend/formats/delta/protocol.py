@@ -184,7 +184,7 @@ def _with_features(every: frozenset[str], reading: frozenset[str], min_reader: i
 def features_of_schema(schema: Struct) -> frozenset[str]:
     """Features the schema alone asks for: its types, invariants, generated columns and defaults."""
     found = set()
-    for kind in _types(schema):
+    for kind in types_of(schema):
         if kind == "timestamp_ntz":
             found.add("timestampNtz")
         elif kind == "variant":
@@ -204,17 +204,18 @@ def features_of_schema(schema: Struct) -> frozenset[str]:
     return frozenset(found)
 
 
-def _types(datatype: DataType) -> Iterator[str]:
+def types_of(datatype: DataType) -> Iterator[str]:
+    """Every plain type in it, at any depth."""
     if isinstance(datatype, str):
         yield datatype
     elif datatype["type"] == "struct":
         for f in datatype["fields"]:
-            yield from _types(f["type"])
+            yield from types_of(f["type"])
     elif datatype["type"] == "array":
-        yield from _types(datatype["elementType"])
+        yield from types_of(datatype["elementType"])
     else:
-        yield from _types(datatype["keyType"])
-        yield from _types(datatype["valueType"])
+        yield from types_of(datatype["keyType"])
+        yield from types_of(datatype["valueType"])
 
 
 def _fields(datatype: DataType) -> Iterator[dict[str, Any]]:
