@@ -368,7 +368,8 @@ def _rows_changed(
     elif change.operation in _REPLACED_TEXT:
         copied = counts["copied"] or 0
         killed = None if gone is None else gone + sum(dead.values()) - copied
-        counts |= {"inserted": written - copied, "deleted": killed}
+        # A replacement updates nothing, and one that copied nothing need not say so.
+        counts |= {"inserted": written - copied, "deleted": killed, "copied": copied or None, "updated": None}
     elif request.get("operation") == "delete_where":
         counts |= {"deleted": gone}
     return {name: value for name, value in counts.items() if value is not None}
