@@ -54,6 +54,21 @@ def field(name: str, type: DataType, nullable: bool = True, metadata: dict[str, 
     return {"name": name, "type": type, "nullable": nullable, "metadata": metadata or {}}
 
 
+def nullable(type: DataType) -> Any:
+    """The same type with NULL allowed in every field, element and value."""
+    if not isinstance(type, dict):
+        return type
+    copy = dict(type)
+    if "fields" in copy:
+        copy["fields"] = [{**f, "type": nullable(f["type"]), "nullable": True} for f in copy["fields"]]
+    for part, contains in (("elementType", "containsNull"), ("valueType", "valueContainsNull")):
+        if part in copy:
+            copy |= {part: nullable(copy[part]), contains: True}
+    if "keyType" in copy:
+        copy["keyType"] = nullable(copy["keyType"])
+    return copy
+
+
 def is_struct(type: DataType) -> bool:
     return isinstance(type, dict) and type["type"] == "struct"
 

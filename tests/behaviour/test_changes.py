@@ -630,3 +630,21 @@ def test_large_statements_write_several_records(spark: SparkSession, namespace: 
         ("update_preimage", len(thirds), total),
     ]
     assert len(records(table)) >= 8
+
+
+def test_rows_of_versions_that_allowed_null(spark: SparkSession, namespace: str, mode: str) -> None:
+    name = f"{namespace}.t"
+    kept = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'write.update.mode' = '" + mode + "')"
+    spark.sql(f"CREATE TABLE {name} (id INT, s STRUCT<a: INT, b: INT>, l ARRAY<STRUCT<c: INT>>) {kept}")
+    spark.sql(f"INSERT INTO {name} VALUES (NULL, struct(NULL, 1), array(struct(NULL)))")
+    spark.sql(f"UPDATE {name} SET s.b = 2")
+    strict = "id INT NOT NULL, s STRUCT<a: INT NOT NULL, b: INT> NOT NULL, l ARRAY<STRUCT<c: INT NOT NULL>>"
+    spark.sql(f"CREATE OR REPLACE TABLE {name} ({strict}) {kept}")
+    spark.sql(f"INSERT INTO {name} VALUES (1, struct(1, 1), array(struct(1)))")
+    changes = spark.sql(f"SELECT * FROM {name} CHANGES FROM VERSION 0")
+    assert "false" not in changes.schema.json()
+    assert changes.where("id IS NULL").count() == changes.where("s.a IS NULL").count() == 4
+    # A shuffle writes what the schema says can be NULL, and nothing else.
+    shown = changes.repartition(3).orderBy("_commit_version").select("id", "s.a", F.col("l")[0]["c"], "s").collect()
+    assert [row[:3] for row in shown] == [(None, None, None)] * 4 + [(1, 1, 1)]
+    assert [row[3]["a"] for row in shown] == [None] * 4 + [1]

@@ -29,7 +29,7 @@ from lakemend.brain.tables import version_number
 from lakemend.errors import InvalidInputError, UnsupportedFeatureError
 from lakemend.formats.feed import Bound, ChangedFiles, Changes, KeepsChanges, Span, VersionChanges
 from lakemend.formats.format import Change, Metadata
-from lakemend.schema import field, find
+from lakemend.schema import field, find, nullable
 
 KEY = "lakemend.changes.key"
 CHANGE_TYPE, VERSION, TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
@@ -154,12 +154,13 @@ def _check_images(address: Address, versions: Sequence[VersionChanges], across: 
 
 def _with_changes(answer: dict[str, Any]) -> dict[str, Any]:
     """The table with the three columns of changes. They are the same for all rows of a file, as partition values are,
-    but for the type of change in a file that was written as a record of changes."""
+    but for the type of change in a file that was written as a record of changes. Rows of earlier versions need not
+    satisfy what the last one says of NULL."""
     extra = [field(name, type) for name, type in _ADDED]
     return {
         **answer,
-        "schema": {"type": "struct", "fields": [{**f, "nullable": True} for f in answer["schema"]["fields"]] + extra},
-        "physical": {"type": "struct", "fields": answer["physical"]["fields"] + extra},
+        "schema": {"type": "struct", "fields": nullable(answer["schema"])["fields"] + extra},
+        "physical": {"type": "struct", "fields": nullable(answer["physical"])["fields"] + extra},
         "partitioning": answer["partitioning"]
         + [{"name": name, "source": [name], "transform": "identity"} for name in (VERSION, TIMESTAMP, CHANGE_TYPE)],
     }

@@ -26,7 +26,7 @@ class Log:
         self.brain = Brain()
         self.version = -1
         (root / "_delta_log").mkdir(parents=True)
-        nested = {"type": "struct", "fields": [field("x", "long")]}
+        nested = {"type": "struct", "fields": [field("x", "long", nullable=False)]}
         fields = [field("id", "long", nullable=False), field("p", "integer"), field("s", nested)]
         schema = json.dumps({"type": "struct", "fields": fields})
         self.commit(
@@ -103,7 +103,9 @@ def test_the_columns_of_changes_come_last(log: Log) -> None:
     names = [f["name"] for f in answer["schema"]["fields"]]
     assert names == ["id", "p", "s", "_change_type", "_commit_version", "_commit_timestamp"]
     assert [f["name"] for f in answer["physical"]["fields"]] == names
-    assert all(f["nullable"] for f in answer["schema"]["fields"])
+    for shape in ("schema", "physical"):
+        assert all(f["nullable"] for f in answer[shape]["fields"])
+        assert answer[shape]["fields"][2]["type"]["fields"][0]["nullable"]
     assert [p["name"] for p in answer["partitioning"]] == ["p", "_commit_version", "_commit_timestamp", "_change_type"]
     last = answer["files"][-1]["partition"]
     assert last[:2] == [1, 3] and last[3] == "delete" and last[2] > 10**15
