@@ -295,3 +295,28 @@ def test_columns_are_not_replaced_by_empty_ones(spark: SparkSession, namespace: 
     with pytest.raises(lakemend.InvalidInputError, match="REPLACE COLUMNS"):
         spark.sql(f"ALTER TABLE {namespace}.t REPLACE COLUMNS (a INT, c STRING)")
     assert rows(spark.table(f"{namespace}.t")) == [(1, 2)]
+
+
+def test_partition_columns_with_odd_names(spark: SparkSession, namespace: str, tmp_path: Path) -> None:
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
+    frame = spark.sql("SELECT 1 AS id, 'a' AS `p-q`")
+    name = f"{namespace}.odd"
+    path = str(tmp_path / "odd")
+    for door in (
+        lambda: frame.write.format("delta").partitionBy("p-q").save(path),
+        lambda: frame.write.format("delta").partitionBy("p-q").saveAsTable(name),
+        lambda: frame.writeTo(name).partitionedBy(F.col("p-q")).create(),
+    ):
+        with pytest.raises(lakemend.InvalidInputError, match="p-q"):
+            door()
+    assert not spark.catalog.tableExists(name) and not lakemend.table(spark, path).exists()
+    frame.write.format("delta").partitionBy("`p-q`").save(path)
+    frame.write.format("delta").mode("append").partitionBy("`p-q`").save(path)
+    frame.write.format("delta").partitionBy("`p-q`").saveAsTable(name)
+    frame.write.format("delta").mode("overwrite").partitionBy("`p-q`").saveAsTable(name)
+    frame.writeTo(f"{name}2").partitionedBy(F.col("```p-q```")).create()
+    lakemend.table(spark, f"{name}3").append(frame, partition_by="p-q")
+    for where in (path, name, f"{name}2", f"{name}3"):
+        table = lakemend.table(spark, where)
+        assert table.detail()["partitioning"] == ["p-q"] or "p-q" in str(table.detail()["partitioning"]), where
+    assert rows(spark.read.format("delta").load(path)) == [(1, "a"), (1, "a")]

@@ -12,7 +12,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakemend.errors import ConstraintViolationError, LakemendError, SchemaMismatchError, TableNotFoundError
+from lakemend.errors import (
+    ConstraintViolationError,
+    InvalidInputError,
+    LakemendError,
+    SchemaMismatchError,
+    TableNotFoundError,
+)
 from lakemend.session.names import catalogs_of
 from lakemend.session.settings import PATH_CATALOGS
 
@@ -24,6 +30,8 @@ _CONSTRAINTS = {
 }
 _OF = " of the table "
 _COLUMNS = ("INCOMPATIBLE_DATA_FOR_TABLE", "INSERT_COLUMN_ARITY_MISMATCH")
+_PARSER = "org.apache.spark.sql.catalyst.parser.ParseException"
+_PARSED = re.compile(r"== SQL ==\n(.*?)\n-*\^\^\^", re.DOTALL)
 _EVOLUTION = "Failed to merge incompatible schemas"
 _EVOLVE = "or let the write change the table (schema_evolution=True, mergeSchema)"
 
@@ -33,6 +41,8 @@ def refusal(error: Any, name: str) -> LakemendError | None:
     message = str(error.getMessage())
     if message.startswith(_EVOLUTION):
         return _evolution(error, message)
+    if name == _PARSER:
+        return _partitioning(error, message)
     if not message.startswith("["):
         return None
     condition = message[1:].split("]", 1)[0]
@@ -84,6 +94,30 @@ def _evolution(error: Any, message: str) -> SchemaMismatchError:
         cause=_facts(facts) if facts.startswith("[") else " ".join(facts.split()),
         remedy="cast the columns to the table's types; nothing was written",
     )
+
+
+def _partitioning(error: Any, message: str) -> InvalidInputError | None:
+    """Spark parses the names in `partitionBy` as SQL before it asks anybody what the columns are."""
+    called = [str(frame.getClassName()) for frame in error.getStackTrace()]
+    parsed = _PARSED.search(message)
+    writer = next((name for name in called if ".DataFrameWriter" in name), "")
+    if parsed is None or not writer or not any(name.endswith(".LogicalExpressions$") for name in called):
+        return None
+    column = parsed[1]
+    # What DataFrameWriterV2 is given has been parsed once, and is parsed again.
+    v2 = "DataFrameWriterV2" in writer
+    quoted = _quoted(_quoted(column)) if v2 else _quoted(column)
+    return InvalidInputError(
+        f"the column {column!r} cannot be partitioned by as it is written",
+        cause="Spark reads the name as SQL, where it is not one name",
+        remedy=(f'quote it twice: partitionedBy(col("{quoted}"))' if v2 else f'quote it: partitionBy("{quoted}")')
+        + "; nothing was written",
+        column=column,
+    )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _missing(table: str) -> TableNotFoundError | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakemend.errors import ConstraintViolationError
+from lakemend.errors import ConstraintViolationError, InvalidInputError
 from lakemend.session.refusals import refusal
 
 SPARK = "org.apache.spark.SparkRuntimeException"
@@ -52,3 +52,36 @@ def test_a_constraint_of_ours() -> None:
 )
 def test_a_constraint_of_another_catalog(error: Thrown) -> None:
     assert refusal(error, SPARK) is None
+
+
+class Frame:
+    def __init__(self, name: str) -> None:
+        self.getClassName = lambda: name
+
+
+class Parsed(Thrown):
+    def __init__(self, text: str, *called: str) -> None:
+        super().__init__(f"\n[PARSE_SYNTAX_ERROR] Syntax error … SQLSTATE: 42601\n\n== SQL ==\n{text}\n--^^^\n")
+        self.getStackTrace = lambda: [Frame(name) for name in called]
+
+
+PARSER = "org.apache.spark.sql.catalyst.parser.ParseException"
+REFERENCE = "org.apache.spark.sql.connector.expressions.LogicalExpressions$"
+
+
+@pytest.mark.parametrize(
+    ("writer", "remedy"),
+    [
+        ("org.apache.spark.sql.classic.DataFrameWriter", 'partitionBy("`p q`")'),
+        ("org.apache.spark.sql.classic.DataFrameWriterV2", 'partitionedBy(col("```p q```"))'),
+    ],
+)
+def test_a_partition_column_that_is_no_plain_name(writer: str, remedy: str) -> None:
+    found = refusal(Parsed("p q", REFERENCE, writer), PARSER)
+    assert isinstance(found, InvalidInputError)
+    assert found.column == "p q" and remedy in str(found)
+
+
+def test_other_text_that_cannot_be_parsed() -> None:
+    assert refusal(Parsed("p q", REFERENCE, "org.apache.spark.sql.classic.Dataset"), PARSER) is None
+    assert refusal(Parsed("p q", "org.apache.spark.sql.classic.DataFrameWriter"), PARSER) is None
