@@ -10,13 +10,15 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.lakemend.{AllowedExpressions, BeforeImage, ChecksLast, EmptyIsNull, Fates, GroupedTasks, JoinPruning, MergePlan, PackUnused, PartitionsFirst, ReplaceRows, SaveAsTable, ShowCreate, SparkBridge, StatementReads, UnsteadySource, WholeTarget}
+import org.apache.spark.sql.lakemend.{AllowedExpressions, BeforeImage, ChecksLast, EmptyIsNull, Fates, GeneratedColumns, GroupedTasks, HoldRowChanges, JoinPruning, MergePlan, PackUnused, PartitionsFirst, ReplaceRows, SaveAsTable, ShowCreate, SparkBridge, StatementReads, UnsteadySource, WholeTarget}
 
 /** Found by every new session through META-INF/services. */
 class Extensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectHintResolutionRule(_ => PathsInTime)
+    extensions.injectHintResolutionRule(_ => HoldRowChanges)
     extensions.injectResolutionRule(PathsInCatalog(_))
+    extensions.injectResolutionRule(GeneratedColumns(_))
     extensions.injectResolutionRule(ChangesInPlan(_))
     extensions.injectResolutionRule(_ => SaveAsTable)
     extensions.injectPostHocResolutionRule(_ => ShowCreate)

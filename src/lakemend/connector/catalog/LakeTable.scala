@@ -43,6 +43,15 @@ class LakeTable(val meta: TableMeta, val reads: Reads = new Reads)
     EnumSet.of(BATCH_READ, BATCH_WRITE, TRUNCATE, OVERWRITE_BY_FILTER, OVERWRITE_DYNAMIC, AUTOMATIC_SCHEMA_EVOLUTION,
       GENERATE_COLUMN_VALUES_ON_WRITE)
 
+  /** The same for UPDATE and MERGE, which Spark plans only where it has no generated columns to fill: see `GeneratedColumns`. */
+  def forRowChanges: LakeTable = {
+    val shown = EnumSet.copyOf(capabilities)
+    shown.remove(GENERATE_COLUMN_VALUES_ON_WRITE)
+    new LakeTable(meta, reads) {
+      override def capabilities: JSet[TableCapability] = shown
+    }
+  }
+
   /** The brain decides which changes the format can make; it refuses the others by name. */
   override def supportsColumnChange(change: TableChange.ColumnChange): Boolean = true
 

@@ -18,11 +18,15 @@ class StatementCatalog(catalog: String, warehouse: Option[String]) extends LakeC
   private val pinned = mutable.Map.empty[Identifier, TableMeta]
   private val pending = mutable.Map.empty[Identifier, ArrayNode]
   private val reads = mutable.Map.empty[TableKey, Reads]
+  private val changing = mutable.Set.empty[Identifier]
   open(catalog, warehouse)
 
   override def loadTable(ident: Identifier): Table = synchronized {
-    table(pinned.getOrElseUpdate(ident, super.loadTable(ident).asInstanceOf[LakeTable].meta))
+    table(ident, pinned.getOrElseUpdate(ident, super.loadTable(ident).asInstanceOf[LakeTable].meta))
   }
+
+  /** The table is the target of an UPDATE or MERGE, and stays it when it gets more columns. */
+  def changesRows(ident: Identifier): Unit = synchronized(changing += ident)
 
   override def alterTable(ident: Identifier, changes: TableChange*): Table = synchronized {
     loadTable(ident)
@@ -32,11 +36,14 @@ class StatementCatalog(catalog: String, warehouse: Option[String]) extends LakeC
     request.set[JsonNode]("changes", all)
     val evolved = new TableMeta(Bridge.call("stage", request))
     pinned(ident) = evolved
-    table(evolved)
+    table(ident, evolved)
   }
 
   /** One record of reads per table, which may be named in several ways. */
-  private def table(meta: TableMeta): LakeTable = new LakeTable(meta, reads.getOrElseUpdate(meta.key, new Reads))
+  private def table(ident: Identifier, meta: TableMeta): LakeTable = {
+    val table = new LakeTable(meta, reads.getOrElseUpdate(meta.key, new Reads))
+    if (changing(ident)) table.forRowChanges else table
+  }
 }
 
 /** Spark's transaction around one statement. The write commits by itself; there is nothing left to do here. */
