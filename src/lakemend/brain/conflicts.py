@@ -47,13 +47,15 @@ Isolation, of our statement:
                         never `match`
     snapshot            a statement sees its own snapshot: only what it wrote can conflict
 
+An overwrite that makes the columns anew is serializable at every level: a file of the old columns must not stay.
+
 `row` needs the winner's masks and is decided by `brain/commit.py` while it rebases.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -209,6 +211,8 @@ def _told(predicate: Predicate, metadata: Metadata) -> Predicate:
 
 def _matching(change: Change, base: Snapshot, winner: Committed, may_match: MayMatch) -> Conflict | None:
     reads = change.read_predicate
+    if _makes_columns_anew(change, base):
+        change = replace(change, isolation="serializable")
     if reads is None or not change.data_change or not winner.data_change or change.isolation == "snapshot":
         return None
     if change.isolation == "write-serializable" and winner.blind_append:
@@ -223,6 +227,11 @@ def _matching(change: Change, base: Snapshot, winner: Committed, may_match: MayM
     if hit is None:
         return None
     return _conflict(winner, "match", "added a file that may hold rows this statement read", file=hit, predicate=reads)
+
+
+def _makes_columns_anew(change: Change, base: Snapshot) -> bool:
+    """Whether the change brings a definition that owes nothing to the base's: new columns under a new id."""
+    return change.metadata is not None and change.metadata.id != base.metadata.id
 
 
 def _only_copied(change: Change, reads: Predicate, base: Snapshot, winner: Committed) -> bool:
