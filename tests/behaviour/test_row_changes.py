@@ -318,3 +318,28 @@ def test_a_table_whose_own_column_hides_the_place_is_refused(spark: SparkSession
     with pytest.raises(InvalidInputError, match="rename the column _file"):
         spark.sql(f"UPDATE {namespace}.t SET id = 0 WHERE id = 1")
     assert lakemend.table(spark, f"{namespace}.t").version == 0
+
+
+@pytest.mark.parametrize("feed", [False, True], ids=["no_feed", "feed"])
+def test_constraints_are_not_asked_of_rows_that_go(spark: SparkSession, namespace: str, mode: str, feed: bool) -> None:
+    name = f"{namespace}.t"
+    spark.sql(
+        f"CREATE TABLE {name} (id BIGINT NOT NULL, v STRING, p STRING) PARTITIONED BY (p) TBLPROPERTIES ("
+        + ", ".join(f"'write.{verb}.mode' = '{mode}'" for verb in ("update", "delete", "merge"))
+        + f", 'delta.enableChangeDataFeed' = '{str(feed).lower()}')"
+    )
+    spark.sql(f"ALTER TABLE {name} ADD CONSTRAINT told CHECK (v IS NOT NULL AND coalesce(p, 'none') <> 'none')")
+    spark.sql(f"INSERT INTO {name} SELECT id, 'v', 'p' FROM range(10)")
+    table = lakemend.table(spark, name)
+    spark.sql(f"""
+        MERGE INTO {name} t USING (SELECT id AS k FROM range(8, 12)) s ON t.id = s.k
+        WHEN MATCHED AND k = 8 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 'new'
+        WHEN NOT MATCHED THEN INSERT (id, v, p) VALUES (k, 'in', 'p')
+        WHEN NOT MATCHED BY SOURCE AND id < 5 THEN DELETE""")
+    assert content(table, "id, v") == [(5, "v"), (6, "v"), (7, "v"), (9, "new"), (10, "in"), (11, "in")]
+    table.replace_where(spark.sql("SELECT 6L AS id, 'again' AS v, 'p' AS p"), "id = 6")
+    spark.sql(f"DELETE FROM {name} WHERE id = 5")
+    for broken in ("UPDATE SET v = NULL", "UPDATE SET p = ''"):
+        with pytest.raises(ConstraintViolationError):
+            spark.sql(f"MERGE INTO {name} t USING (SELECT 7L AS k) s ON t.id = s.k WHEN MATCHED THEN {broken}")
+    assert content(table, "id, v") == [(6, "again"), (7, "v"), (9, "new"), (10, "in"), (11, "in")]

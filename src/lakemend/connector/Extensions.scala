@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.lakemend.{AllowedExpressions, BeforeImage, ChecksLast, EmptyIsNull, Fates, GeneratedColumns, GroupedTasks, HoldRowChanges, JoinPruning, MergePlan, PackUnused, PartitionsFirst, ReplaceRows, SaveAsTable, ShowCreate, SparkBridge, StatementReads, UnsteadySource, WholeTarget}
+import org.apache.spark.sql.lakemend.{AllowedExpressions, BeforeImage, ChecksLast, EmptyIsNull, Fates, GeneratedColumns, GroupedTasks, HoldRowChanges, JoinPruning, MergePlan, PackUnused, PartitionsFirst, ReplaceRows, SaveAsTable, ShowCreate, SparkBridge, StatementReads, UnsteadySource, WholeDelete, WholeTarget}
 
 /** Found by every new session through META-INF/services. */
 class Extensions extends SparkSessionExtensionsProvider {
@@ -37,6 +37,7 @@ class Extensions extends SparkSessionExtensionsProvider {
     extensions.injectPostHocResolutionRule(AllowedExpressions(_))
     extensions.injectPostHocResolutionRule(ReplaceRows(_))
     extensions.injectPostHocResolutionRule(_ => ChecksLast)
+    extensions.injectPostHocResolutionRule(_ => WholeDelete)
     extensions.injectQueryStagePrepRule(_ => PackUnused)
     extensions.injectQueryStagePrepRule(_ => WholeTarget)
     extensions.injectColumnar(_ => GroupedTasks)

@@ -17,6 +17,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, JoinHint, Loca
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.QuotingUtils
 import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.datasources.ApplyCharTypePadding
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2Strategy}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{BooleanType, DataType, NullType, StringType}
@@ -69,7 +70,18 @@ object ReplacePredicate {
     val own = AttributeMap(relation.output.map(a => a -> a))
     val spelled = whole.transform { case a: Attribute => own.getOrElse(a, a) }
     val now = ComputeCurrentTime(Filter(spelled, LocalRelation(relation.output))).expressions.headOption.getOrElse(spelled)
-    ReplacePredicate(now, relation, meta)
+    ReplacePredicate(padded(now, relation, meta), relation, meta)
+  }
+
+  /** CHAR columns hold their values filled up with blanks: what they are compared with is filled up too. The analyzer does
+    * so to the conditions of statements, and not to a condition that is analysed by itself. */
+  private def padded(condition: Expression, relation: DataSourceV2Relation, meta: TableMeta): Expression = {
+    val declared = AttributeMap(relation.output.map(a =>
+      a -> meta.schema.fields.find(_.name == a.name).fold(a)(field => a.withMetadata(field.metadata))))
+    val told = condition.transform { case a: AttributeReference => declared.getOrElse(a, a) }
+    val plan = ApplyCharTypePadding(Filter(told, LocalRelation((relation.output ++ condition.references).distinct)))
+    val own = AttributeMap(relation.output.map(a => a -> a))
+    plan.expressions.headOption.getOrElse(told).transform { case a: AttributeReference => own.getOrElse(a, a) }
   }
 
   private def resolved(spark: SparkSession, condition: Expression, relation: DataSourceV2Relation, sql: Option[String],
@@ -106,7 +118,7 @@ object ReplacePredicate {
       refuseUnsupported(found, meta)
       spark.sessionState.analyzer.checkAnalysis(plan)
       if (found.dataType != BooleanType) throw invalid(shown, s"it is of type ${found.dataType.sql} and not a condition", meta)
-      found
+      padded(found, relation, meta)
     } catch { case e: AnalysisException => throw invalid(shown, firstLine(e), meta) }
   }
 

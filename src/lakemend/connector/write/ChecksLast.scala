@@ -2,10 +2,11 @@ package org.apache.spark.sql.lakemend
 
 import lakemend.catalog.{LakeTable, MetadataColumns}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, CheckInvariant, Expression, LessThan, Literal, Or, UnaryExpression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, CheckInvariant, EqualTo, Expression, LessThan, Literal, Or, UnaryExpression}
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull
 import org.apache.spark.sql.catalyst.util._
+import org.apache.spark.sql.catalyst.util.RowDeltaUtils.{DELETE_OPERATION, OPERATION_COLUMN}
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, V2WriteCommand}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.write.RowLevelOperationTable
@@ -44,10 +45,13 @@ object ChecksLast extends Rule[LogicalPlan] {
     }
   }
 
-  /** Rows that a copy-on-write statement deletes come by with a mark: see `Fates`. */
-  private def unlessItGoes(condition: Expression, rows: LogicalPlan): Expression =
-    rows.output.find(a => a.name == MetadataColumns.Position && a.isMetadataCol)
-      .fold(condition)(place => Or(LessThan(place, Literal(0L)), condition))
+  /** Rows that go come by as well: in a copy-on-write statement with a mark at their place (see `Fates`), in one that
+    * masks rows with nulls for all their columns. */
+  private def unlessItGoes(condition: Expression, rows: LogicalPlan): Expression = {
+    val marked = rows.output.find(a => a.name == MetadataColumns.Position && a.isMetadataCol).map(LessThan(_, Literal(0L)))
+    val deleted = rows.output.find(_.name == OPERATION_COLUMN).map(EqualTo(_, Literal(DELETE_OPERATION)))
+    (marked ++ deleted).foldLeft(condition)((judged, goes) => Or(goes, judged))
+  }
 
   private def isCheck(condition: Expression): Boolean =
     !condition.isInstanceOf[Immovable] && condition.exists(_.isInstanceOf[CheckInvariant])
