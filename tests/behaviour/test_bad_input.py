@@ -379,7 +379,7 @@ def test_arguments(spark: SparkSession, location: str) -> None:
     for wrong in ("", "  ", None, 7):
         with pytest.raises(InvalidInputError):
             lakemend.table(spark, wrong)  # type: ignore[arg-type]
-    for rows in ([], [1, 2], "rows", None, {"id": 1}, 7):
+    for rows in ([1, 2], "rows", None, {"id": 1}, 7):
         with pytest.raises(InvalidInputError):
             table.append(rows)
     with pytest.raises(InvalidInputError):
