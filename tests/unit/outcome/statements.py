@@ -12,6 +12,7 @@ from typing import Any
 
 from pyroaring import BitMap64
 
+from lakemend.brain.places import Places
 from lakemend.brain.service import Brain
 from lakemend.errors import CommitUnknownError, LakemendError, StorageError
 from lakemend.schema import struct
@@ -67,10 +68,11 @@ class Lake:
 
     def rewrite(self) -> dict[str, Any]:
         loaded = self.load()
+        removed = f"{loaded['location']}/{self.first}"
+        tally = {"copied": ROWS - 1, "updated": 1, "deleted": 0, "inserted": 0}
         return self.request(
-            "rewrite", version=loaded["version"], command="UPDATE", removed=[f"{loaded['location']}/{self.first}"],
-            added=[self.file(ROWS)], read_predicates=[],
-            summary={"numUpdatedRows": 1, "numCopiedRows": ROWS - 1},
+            "rewrite", version=loaded["version"], command="UPDATE", removed=[removed], added=[self.file(ROWS)],
+            read_predicates=[], tally={**tally, "places": Places(self.token).sum(removed, ROWS)},
         )  # fmt: skip
 
     def mask(self) -> dict[str, Any]:
@@ -79,7 +81,7 @@ class Lake:
         masked = {f"{loaded['location']}/{self.first}": base64.b64encode(dead.serialize()).decode()}
         return self.request(
             "delta", version=loaded["version"], command="DELETE", masked=masked, read_predicates=[],
-            summary={"numDeletedRows": len(dead)},
+            tally={"copied": 0, "updated": 0, "deleted": len(dead), "inserted": 0},
         )  # fmt: skip
 
     def create_as(self) -> dict[str, Any]:
