@@ -47,6 +47,7 @@ class Mask:
 
     `blob` is the bitmap with its four-byte magic; `url` is absolute. Exactly one of them is set.
     With `url`, a big-endian 4-byte size stands at `offset`, then `length` bytes of blob, then a CRC-32.
+    `file` is the data file whose rows they are, `rows` how many it has, as far as that is known.
     """
 
     cardinality: int
@@ -55,6 +56,8 @@ class Mask:
     offset: int | None = None
     length: int | None = None
     id: str = ""
+    file: str | None = None
+    rows: int | None = None
 
 
 @dataclass(frozen=True)

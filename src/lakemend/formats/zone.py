@@ -1,7 +1,9 @@
-"""The time zone of the session whose request is being answered.
+"""How the session whose request is being answered reads stored values: its time zone, and whether CHAR values are
+filled up with blanks.
 
-The brain sets it for each request and each call from Python; a format asks for it where a stored value is a local time:
-Delta's timestamp partition values without a zone. Whatever is kept of such values is kept per zone.
+The brain sets it for each request and each call from Python; a format asks for the zone where a stored value is a local
+time: Delta's timestamp partition values without a zone. CHAR partition values that another writer stored without
+blanks are filled up, as Spark does it to columns. Whatever is kept of such values is kept for each way of reading.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from lakemend.errors import SessionError
 
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
 _name: ContextVar[str] = ContextVar("lakemend_zone", default="UTC")
+_padded: ContextVar[bool] = ContextVar("lakemend_padded", default=False)
 
 
 @contextmanager
@@ -27,6 +30,19 @@ def in_zone(name: str | None) -> Iterator[None]:
         yield
     finally:
         _name.reset(token)
+
+
+@contextmanager
+def padding_chars(padded: bool) -> Iterator[None]:
+    token = _padded.set(padded)
+    try:
+        yield
+    finally:
+        _padded.reset(token)
+
+
+def chars_are_padded() -> bool:
+    return _padded.get()
 
 
 def zone_name() -> str:

@@ -94,9 +94,15 @@ def test_smallest_protocol(needed: tuple[str, ...], expected: Protocol) -> None:
     [
         Protocol(1, 2),
         Protocol(1, 4),
+        Protocol(1, 5),
+        Protocol(1, 6),
+        Protocol(2, 2),
         Protocol(2, 5),
         Protocol(1, 7, None, ("appendOnly",)),
+        Protocol(1, 7, None, ("columnMapping",)),
+        Protocol(2, 7, None, ("appendOnly",)),
         Protocol(3, 7, ("timestampNtz",), ("timestampNtz",)),
+        Protocol(3, 7, (), ("deletionVectors",)),
     ],
 )
 @pytest.mark.parametrize("new", ["checkConstraints", "columnMapping", "deletionVectors", "inCommitTimestamp"])
@@ -105,6 +111,9 @@ def test_upgrades_lose_nothing(old: Protocol, new: str) -> None:
     assert p.features(upgraded) >= p.features(old) | {new}
     assert p.reader_features(upgraded) >= p.reader_features(old) | ({new} & p.READER_FEATURES)
     assert p.upgraded(upgraded, [new]) == upgraded
+    # Whoever reads is told of it, and whoever writes.
+    assert new in p.writer_features(upgraded)
+    assert (new in p.reader_features(upgraded)) is (new in p.READER_FEATURES)
 
 
 def test_reader_2_beside_writer_7(made: Any) -> None:

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from lakemend.brain.predicates import evaluate, may_match, of_snapshot
 from lakemend.errors import CorruptTableError
 from lakemend.formats.delta import stats as s
+from lakemend.formats.delta.bounds import RawStats, column_stats
 from tests.unit.delta_read.test_delta_checkpoints import VECTOR
 from tests.unit.delta_read.test_delta_stats import bounds, only
 
@@ -67,7 +69,8 @@ def test_parsed_bounds_in_int96_keep_far_years(made: Any, type: str) -> None:
     checkpoint(made, (("t", type),), [add("f", stats_parsed=parsed)])
     snapshot = made.open().latest()
     found = snapshot.stats(("t",))
-    assert found.min[0].as_py().replace(tzinfo=None) == dt.datetime(1200, 1, 1)
+    early = dt.timedelta(minutes=1) if type == "timestamp" else dt.timedelta()
+    assert found.min[0].as_py().replace(tzinfo=None) == dt.datetime(1200, 1, 1) - early
     assert found.max[0].as_py().replace(tzinfo=None) == LAST_DAY + dt.timedelta(milliseconds=1)
     assert json.loads(snapshot.add(0).stats)["maxValues"]["t"].startswith("9999-12-31T00:00:00.000")
     over = of_snapshot(snapshot)
@@ -116,7 +119,10 @@ def as_older_spark_cuts(text: str) -> str:
     return "".join("?" if "\ud800" <= c <= "\udfff" else c for c in cut)
 
 
-@given(st.lists(st.text(st.sampled_from("a?z\uffee\ufffd\uffff\U0001f600\U0010ffff"), min_size=30), min_size=1))
+_LETTERS = st.sampled_from("a?z\uffee\ufffd\uffff\U0001f600\U0010ffff")
+
+
+@given(st.lists(st.text(_LETTERS, min_size=28, max_size=40), min_size=1, max_size=4))
 def test_maxima_of_older_spark_bound_every_string(values: list[str]) -> None:
     high = as_older_spark_cuts(max(values, key=str.encode))
     found = bounds("string", ("", high)).max[0].as_py()
@@ -133,6 +139,56 @@ def test_bounds_of_bytes_that_are_no_text() -> None:
     """Java puts U+FFFD for bytes that are no UTF-8: the true value is smaller or larger than that."""
     low, high, _ = only(bounds("string", ("a\ufffdz", "b\ufffdz")))
     assert (low, high) == ("a", "c")
+
+
+# Delta-spark before 4.0 spells timestamps in the session's zone and cuts its offset to minutes; once they had seconds.
+
+ZONES = sorted(name for name in available_timezones() if "/" in name)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def as_older_spark_spells(moment: dt.datetime, zone: str) -> str:
+    local = moment.astimezone(ZoneInfo(zone))
+    seconds = int(local.utcoffset().total_seconds())
+    sign, minutes = "-" if seconds < 0 else "+", abs(seconds) // 60
+    offset = f"{sign}{minutes // 60:02}:{minutes % 60:02}" if seconds else "Z"
+    return local.replace(tzinfo=None).isoformat(timespec="milliseconds") + offset
+
+
+@given(
+    st.lists(st.integers(-5 * 10**15, 2 * 10**15) | st.integers(-(10**14), 2 * 10**14), min_size=1, max_size=3),
+    st.sampled_from([*ZONES, "Europe/Stockholm", "Europe/Amsterdam", "Africa/Monrovia", "America/New_York"]),
+)
+def test_timestamps_of_older_spark_are_within_their_bounds(micros: list[int], zone: str) -> None:
+    moments = sorted(_EPOCH + dt.timedelta(microseconds=m) for m in micros)
+    texts = [as_older_spark_spells(moment, zone) for moment in (moments[0], moments[-1])]
+    low, high, _ = only(bounds("timestamp", (texts[0], texts[1])))
+    assert low <= moments[0] and moments[-1] <= high
+    if moments[0].year >= 1973:  # and no wider than they must be
+        assert low > moments[0] - dt.timedelta(milliseconds=1) and high < moments[-1] + dt.timedelta(milliseconds=2)
+
+
+def test_a_row_from_before_standard_time_is_found(made: Any) -> None:
+    """The first of January 1850, one second past one minute past one, in Sweden: seen by the zone's true offset."""
+    made.create(("t", "timestamp"))
+    stats = {"numRecords": 1, "nullCount": {"t": 0}}
+    for version, offset in ((1, "+00:53"), (2, "+00:53:28")):  # delta-spark 3.3 and 4.0
+        text = f"1850-01-01T01:01:01.000{offset}"
+        stats |= {"minValues": {"t": text}, "maxValues": {"t": text}}
+        made.commit(version, {"add": add(f"f{version}", partitionValues={}, stats=json.dumps(stats))})
+    moment = dt.datetime(1850, 1, 1, 1, 1, 1) - dt.timedelta(minutes=53, seconds=28)
+    over = of_snapshot(made.open().latest())
+    assert may_match(compare("=", "t", micros(moment), "timestamp"), over).to_pylist() == [True, True]
+    assert evaluate(compare("<>", "t", micros(moment), "timestamp"), over).to_pylist() == [None, None]
+    late = micros(moment + dt.timedelta(minutes=2))
+    assert may_match(compare(">", "t", late, "timestamp"), over).to_pylist() == [False, False]
+
+
+def test_bounds_at_the_beginning_of_time() -> None:
+    raw = pa.array([-(2**63), -(2**63) + 60_000_000, None, 2**63 - 1], pa.timestamp("us", "UTC"))
+    found = column_stats(RawStats(raw, raw, pa.nulls(4, pa.int64())), "timestamp", pa.nulls(4, pa.bool_()))
+    assert found.min.cast(pa.int64()).to_pylist() == [None, -(2**63), None, 2**63 - 1]
+    assert found.max.cast(pa.int64()).to_pylist() == [None, -(2**63) + 120_001_000, None, None]
 
 
 # A writer without integers (through doubles), without zones, without counts.

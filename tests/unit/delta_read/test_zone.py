@@ -1,4 +1,4 @@
-"""Timestamps without a zone are local times of the session that asks."""
+"""Timestamps without a zone are local times of the session that asks; CHAR values are filled up where it does so."""
 
 from __future__ import annotations
 
@@ -57,3 +57,24 @@ def test_requests_of_two_zones_share_a_snapshot(made: Any) -> None:
     hour = 3_600_000_000
     assert planned("+02:00") == planned("UTC") - 2 * hour == planned("-01:00") - 3 * hour
     assert planned(None) == planned("UTC")
+
+
+def test_char_values_are_filled_up_for_a_session_that_does_so(made: Any) -> None:
+    declared = {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"}
+    char = {"name": "c", "type": "string", "nullable": True, "metadata": declared}
+    made.create(("a", "long"), char, ("s", "string"), partition_by=("c", "s"))
+    made.commit(
+        1, *(made.add(f"f{i}", {"c": value, "s": value}) for i, value in enumerate(["b", "b  ", "é", "long", None]))
+    )
+    brain = Brain()
+
+    def planned(padded: bool | None, predicates: list[Any] | None = None) -> list[list[Any]]:
+        request = {"table": {"path": str(made.root)}, "version": "1", "predicates": predicates or []}
+        answer = brain.ask("plan", {**request, **({} if padded is None else {"pad_chars": padded})})
+        return [file["partition"] for file in answer["files"]]
+
+    stored = [["b", "b"], ["b  ", "b  "], ["é", "é"], ["long", "long"], [None, None]]
+    assert planned(None) == planned(False) == stored
+    assert planned(True) == [["b  ", "b"], ["b  ", "b  "], ["é  ", "é"], ["long", "long"], [None, None]]
+    equal = [{"op": "=", "args": [{"col": ["c"]}, {"lit": "b  ", "type": "string"}]}]
+    assert (len(planned(True, equal)), len(planned(False, equal))) == (2, 1)

@@ -6,10 +6,12 @@ as the connector hands them over.
 
 from __future__ import annotations
 
+import json
 import uuid
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
@@ -24,6 +26,8 @@ from lakemend.storage import open_store
 
 SCHEMA = struct(("id", "long"), ("p", "string"), ("x", "double"))
 ALL = {"op": "ALWAYS_TRUE"}
+ROWS = [{"id": 1, "p": "a", "x": 1.5}, {"id": 2, "p": "b", "x": None}, {"id": 3, "p": "c", "x": -1.0}]
+PLAIN = {"delta.enableDeletionVectors": "false"}
 
 
 def equals(column: str, value: Any, type: str = "long") -> dict[str, Any]:
@@ -104,3 +108,19 @@ class Lake:
 
     def masked(self, base: Snapshot, row: int, *dead: int) -> Masked:
         return Masked(base.files["path"][row].as_py(), row, positions(*dead))
+
+
+def actions(lake: Lake, version: int) -> list[dict[str, Any]]:
+    """Of a version's commit, as the log has them."""
+    text = (lake.root / "_delta_log" / f"{version:020d}.json").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def of_kind(lake: Lake, version: int, kind: str) -> list[dict[str, Any]]:
+    return [action[kind] for action in actions(lake, version) if kind in action]
+
+
+def rows(lake: Lake) -> list[int]:
+    """Ids, as deltalake reads them."""
+    theirs = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(lake.root)))
+    return sorted(theirs.execute("select id from t").read_all()["id"].to_pylist())

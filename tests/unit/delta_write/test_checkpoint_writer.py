@@ -19,6 +19,7 @@ import pytest
 
 from lakemend.formats.delta import checkpoint_writer
 from lakemend.formats.delta.actions import Protocol
+from lakemend.formats.delta.alter import altered_metadata
 from lakemend.formats.delta.checkpoint_writer import is_due, state_of, write_checkpoint
 from lakemend.formats.delta.cleanup import clean_log
 from lakemend.formats.delta.table import DeltaTable
@@ -28,11 +29,6 @@ from lakemend.storage import open_store
 from tests.unit.delta_write.delta_tables import ALL, Lake, metadata
 
 DAY = 86_400_000
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "t")
 
 
 def log_files(lake: Lake) -> list[str]:
@@ -76,6 +72,28 @@ ROW: dict[str, Any] = {
     "s": {"inner": 3, "deep": {"er": "x"}},
     "l": [1, None],
 }
+
+
+def test_no_v2_checkpoint_where_the_protocol_does_not_tell_readers(tmp_path: Path) -> None:
+    """deltalake sets the policy and leaves the protocol at (1, 2), which every reader ever written may open."""
+    config = {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "2"}
+    deltalake.write_deltalake(str(tmp_path / "t"), pa.table({"id": [1]}), configuration=config)
+    assert deltalake.DeltaTable(str(tmp_path / "t")).protocol().min_reader_version == 1
+    lake = Lake(tmp_path / "t")
+    for id in (2, 3):
+        lake.append_rows({"id": id})
+    assert [name for name in log_files(lake) if "checkpoint" in name] == [
+        f"{2:020d}.checkpoint.parquet",
+        "_last_checkpoint",
+    ]
+    # Once the protocol says so, they come.
+    base = lake.table.latest()
+    lake.commit(base, Change("alter", metadata=altered_metadata(base, [{"kind": "set_comment", "comment": "x"}])))
+    assert lake.table.latest().protocol.min_reader == 3
+    lake.append_rows({"id": 4})
+    assert any(name.startswith(f"{4:020d}.checkpoint.") and len(name) > 60 for name in log_files(lake))
+    forget_commits(lake, 4)
+    assert fresh(lake).latest().files.num_rows == 4
 
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])

@@ -14,7 +14,7 @@ from lakemend.formats.delta.columns import uses, walk
 from lakemend.formats.delta.features import grown_protocol
 from lakemend.formats.delta.mapping import to_metadata
 from lakemend.formats.delta.metadata import delta_schema, new_metadata, to_action, write_settings
-from lakemend.formats.delta.properties import parse_bytes, parse_interval
+from lakemend.formats.delta.properties import parse_bytes
 from lakemend.formats.format import Metadata
 from lakemend.schema import DataType, field, find, struct
 
@@ -130,6 +130,32 @@ def test_char_and_varchar_become_strings() -> None:
     metadata = create(struct(("c", "char(3)"), ("v", "varchar(9)")))
     assert [f["type"] for f in metadata.schema["fields"]] == ["string", "string"]
     assert [f["metadata"]["__CHAR_VARCHAR_TYPE_STRING"] for f in metadata.schema["fields"]] == ["char(3)", "varchar(9)"]
+
+
+def test_nested_char_and_varchar_stay_with_their_fields() -> None:
+    """What is stored is what delta-spark stores, and it follows the column through ALTER."""
+
+    def said(metadata: Metadata) -> list[str | None]:
+        assert "CHAR_VARCHAR" not in str([f["type"] for f in metadata.schema["fields"]])
+        return [f["metadata"].get("__CHAR_VARCHAR_TYPE_STRING") for f in metadata.schema["fields"]]
+
+    parts = {"type": "array", "elementType": "varchar(3)", "containsNull": True}
+    table = create(struct(("s", struct(("x", "char(3)"), ("y", "varchar(2)"), ("n", "integer"))), ("a", parts)))
+    assert said(table) == ["struct<x:char(3),y:varchar(2),n:int>", "array<varchar(3)>"]
+    table = alter(table, {"kind": "add_column", "path": ["s", "w"], "type": "char(1)"})
+    table = alter(table, {"kind": "rename_column", "path": ["s", "x"], "to": "new x"})
+    assert said(table) == ["struct<`new x`:char(3),y:varchar(2),n:int,w:char(1)>", "array<varchar(3)>"]
+    table = alter(table, {"kind": "update_type", "path": ["a", "element"], "type": "varchar(5)"})
+    table = alter(table, {"kind": "update_position", "path": ["s", "n"], "position": "first"})
+    table = alter(table, {"kind": "update_type", "path": ["s", "y"], "type": "string"})
+    assert said(table) == ["struct<n:int,`new x`:char(3),y:string,w:char(1)>", "array<varchar(5)>"]
+    with pytest.raises(SchemaMismatchError, match=r"from varchar\(5\) to varchar\(4\)"):
+        alter(table, {"kind": "update_type", "path": ["a", "element"], "type": "varchar(4)"})
+    for name in ("new x", "w"):
+        table = alter(table, {"kind": "drop_column", "path": ["s", name]})
+    assert said(table) == [None, "array<varchar(5)>"]
+    table = alter(table, {"kind": "add_column", "path": ["m"], "type": {**parts, "elementType": "char(2)"}})
+    assert said(table) == [None, "array<varchar(5)>", "array<char(2)>"]
 
 
 @pytest.mark.parametrize(
@@ -417,13 +443,8 @@ def test_a_replaced_table_may_keep_properties_of_others() -> None:
     assert min(ids) == 10
 
 
-def test_intervals_and_sizes() -> None:
-    assert parse_interval("interval 30 days") == 30 * 86_400_000
-    assert parse_interval("INTERVAL '1' WEEK 2 hours") == 7 * 86_400_000 + 7_200_000
+def test_sizes() -> None:
     assert parse_bytes("1g") == 1 << 30 and parse_bytes("100") == 100
-    for bad in ("interval", "interval 1 month", "30", "interval x days"):
-        with pytest.raises(ValueError, match="interval"):
-            parse_interval(bad)
 
 
 def test_expressions_that_use_a_column() -> None:

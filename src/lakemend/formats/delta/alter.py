@@ -10,6 +10,7 @@ import copy
 from collections.abc import Callable, Sequence
 
 from lakemend.errors import InvalidInputError
+from lakemend.formats import char_types
 from lakemend.formats.delta import alter_columns, columns
 from lakemend.formats.delta.actions import MetaData
 from lakemend.formats.delta.alter_columns import Draft, Wire
@@ -26,7 +27,7 @@ def altered_metadata(base: Snapshot, changes: Sequence[Wire]) -> Metadata:
     """The definition after the changes; raises, naming the column or property, for one that cannot be made."""
     before = base.metadata
     draft = Draft(
-        copy.deepcopy(delta_schema(before)),
+        char_types.declared(copy.deepcopy(delta_schema(before))),
         [field.source[0] for field in before.partitioning],
         dict(before.properties),
         dict(before.checks),
@@ -42,6 +43,7 @@ def altered_metadata(base: Snapshot, changes: Sequence[Wire]) -> Metadata:
                 kind=kind,
             )
         apply(draft, change)
+    draft.schema = char_types.stored(draft.schema)
     there = delta_schema(before)
     columns.check_types(draft.schema, known=frozenset(types_of(there)))
     columns.check_names(draft.schema, draft.mapped, known={path[-1] for path, _ in columns.walk(there)})

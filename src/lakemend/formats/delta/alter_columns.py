@@ -6,18 +6,19 @@ while it changes. A change that would lose or reinterpret data is refused.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import Any
 
 from lakemend.errors import InvalidInputError, SchemaMismatchError
+from lakemend.formats.char_types import is_text
 from lakemend.formats.delta import columns
 from lakemend.formats.delta.file_stats import column_path, split_columns
 from lakemend.formats.delta.mapping import mode_of
 from lakemend.formats.delta.properties import MAPPING_MODE, MAX_COLUMN_ID
+from lakemend.redaction import logger
 from lakemend.schema import DataType, Path, Struct, is_struct
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 Wire = dict[str, Any]
 _PARTS = {"element": "elementType", "key": "keyType", "value": "valueType"}
@@ -25,7 +26,7 @@ _PARTS = {"element": "elementType", "key": "keyType", "value": "valueType"}
 
 @dataclass
 class Draft:
-    """The definition while it changes."""
+    """The definition while it changes. In its schema CHAR and VARCHAR are types."""
 
     schema: Struct
     partition_columns: list[str]
@@ -234,10 +235,11 @@ def update_type(draft: Draft, change: Wire) -> None:
     path: Path = tuple(change["path"])
     holder, part = _type_slot(draft, path)
     old, new = holder[part], columns.to_delta(change["type"])
-    if old == new and not _char_change(holder, change["type"]):
+    if old == new:
         return
-    if old == new == "string":
-        _update_char_type(holder, path, change["type"])
+    if _is_string(old) and _is_string(new):
+        _check_length(path, str(old), str(new))
+        holder[part] = new
         return
     if not columns.widens(old, new):
         raise SchemaMismatchError(
@@ -270,32 +272,25 @@ def _type_slot(draft: Draft, path: Path) -> tuple[dict[str, Any], str]:
     return holder, part
 
 
-def _length(type: Any) -> int | None:
-    text = str(type)
-    return int(text[text.index("(") + 1 : -1]) if text.startswith("varchar(") else None
+def _is_string(type: DataType) -> bool:
+    return type == "string" or is_text(type)
 
 
-def _char_change(holder: dict[str, Any], asked: Any) -> bool:
-    declared = holder.get("metadata", {}).get(columns.CHAR_VARCHAR, "string")
-    return bool(declared != asked)
-
-
-def _update_char_type(field: dict[str, Any], path: Path, asked: str) -> None:
-    declared = field["metadata"].get(columns.CHAR_VARCHAR, "string")
-    before, after = _length(declared), _length(asked)
-    if asked == "string":
-        field["metadata"].pop(columns.CHAR_VARCHAR, None)
-    elif before is not None and after is not None and after >= before:
-        field["metadata"][columns.CHAR_VARCHAR] = asked
-    else:
+def _check_length(path: Path, old: str, new: str) -> None:
+    before, after = _length(old), _length(new)
+    if new != "string" and (before is None or after is None or after < before):
         raise SchemaMismatchError(
-            f"the type of {columns.spelled(path)} cannot change from {declared} to {asked}",
+            f"the type of {columns.spelled(path)} cannot change from {old} to {new}",
             cause="values the column holds already might be too long",
             remedy="add a column of the new type and fill it with UPDATE",
             column=columns.spelled(path),
-            old=declared,
-            new=asked,
+            old=old,
+            new=new,
         )
+
+
+def _length(type: str) -> int | None:
+    return int(type[type.index("(") + 1 : -1]) if type.startswith("varchar(") else None
 
 
 def update_nullability(draft: Draft, change: Wire) -> None:

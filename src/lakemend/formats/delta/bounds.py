@@ -5,7 +5,9 @@ may prune and cover, by these rules:
 
     strings     a bound may be a cut-off prefix: the maximum is raised past every string that begins with it;
                 from U+FFFD on a bound stands for something else
-    timestamps  are cut to milliseconds: the maximum is raised by one; without a zone they bound nothing
+    timestamps  are cut to milliseconds: the maximum is raised by one; without a zone they bound nothing. Older
+                delta-spark spells them in the session's zone and cuts its offset to minutes, and until 1972 some
+                offsets had seconds: up to there both bounds are widened by a minute, typed ones of checkpoints too
     floats      NaN is never in the bounds but sorts above all: there is no maximum
     decimals    with more than 15 digits some writers round through doubles: both bounds are widened
     longs       that were spelled as doubles beyond 2^53 bound nothing
@@ -34,6 +36,9 @@ _DOUBLE_DIGITS = 15
 _EXACT_IN_DOUBLE = 2**53
 _WIDE = Context(prec=80)
 _REPLACEMENT = "\ufffd"
+# In microseconds. From 1973 on every zone's offset is of whole minutes.
+_WHOLE_OFFSETS = 94_694_400_000_000
+_MINUTE = 60_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,8 @@ def column_stats(raw: RawStats, datatype: DataType, tight: pa.Array) -> ColumnSt
     elif isinstance(datatype, str) and datatype.startswith(("string", "char(", "varchar(")):
         low, high = _genuine(low), raise_strings(_genuine(high, cut_half=True))
     elif datatype in ("timestamp", "timestamp_ntz"):
+        if datatype == "timestamp":
+            low, high = _off_by_seconds(low, -1), _off_by_seconds(high, 1)
         high = _later(high)
     elif (digits := decimal_of(datatype)) and digits[0] > _DOUBLE_DIGITS:
         low, high = _widen(low, ROUND_FLOOR), _widen(high, ROUND_CEILING)
@@ -124,6 +131,17 @@ def _raise_string(text: str) -> str | None:
             return text[:-1] + chr(point)
         text = text[:-1]
     return None
+
+
+def _off_by_seconds(values: pa.Array, direction: int) -> pa.Array:
+    """Moments when some zone's offset had seconds, a minute further out; null where there is no such moment."""
+    micros = values.cast(pa.int64())
+    early = pc.fill_null(pc.less(micros, _WHOLE_OFFSETS), False)
+    if not pc.any(early).as_py():
+        return values
+    held = pc.max_element_wise(micros, -(2**63) + _MINUTE, skip_nulls=False)
+    moved = pc.if_else(pc.equal(held, micros), pc.add(held, direction * _MINUTE), pa.scalar(None, pa.int64()))
+    return pc.if_else(early, moved, micros).cast(values.type)
 
 
 def _later(values: pa.Array) -> pa.Array:

@@ -18,9 +18,10 @@ from lakemend.formats.delta.actions import MetaData
 from lakemend.formats.delta.features import only_brings_vectors, with_vectors
 from lakemend.formats.delta.mapping import partition_names
 from lakemend.formats.delta.partition_values import decode_path
+from lakemend.formats.delta.pieces import Piece, file_table, stats_of
 from lakemend.formats.delta.recent import CommitFile
 from lakemend.formats.delta.replay import Commits, one_chunk, vector_ids
-from lakemend.formats.delta.snapshot import DeltaSnapshot, Piece, file_table, stats_of
+from lakemend.formats.delta.snapshot import DeltaSnapshot
 from lakemend.formats.format import ColumnStats, Committed
 from lakemend.schema import Path
 

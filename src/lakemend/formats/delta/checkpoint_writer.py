@@ -2,13 +2,13 @@
 
 The commit calls `after_commit` once a version has landed; nothing that goes wrong here fails the
 commit, it is logged. Statistics are written as the log's JSON and, typed, as `stats_parsed`, from
-which readers take single columns. With `delta.checkpointPolicy=v2` the files stand in sidecars.
+which readers take single columns. With `delta.checkpointPolicy=v2` the files stand in sidecars, if the protocol tells
+readers that they may: not every writer that sets the property sees to that.
 """
 
 from __future__ import annotations
 
 import io
-import logging
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -20,23 +20,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakemend.errors import InvalidInputError
 from lakemend.formats.delta import cleanup
 from lakemend.formats.delta.actions import DomainMetadata, MetaData, Protocol, Txn
 from lakemend.formats.delta.file_stats import indexed_columns
+from lakemend.formats.delta.intervals import interval
 from lakemend.formats.delta.log import DIRECTORY, LAST_CHECKPOINT, hinted_version
 from lakemend.formats.delta.mapping import partition_names, to_metadata
 from lakemend.formats.delta.partition_values import parse_column, to_map
-from lakemend.formats.delta.properties import DEFAULT_CHECKPOINT_INTERVAL, interval, is_on, whole
+from lakemend.formats.delta.properties import DEFAULT_CHECKPOINT_INTERVAL, is_on, whole
+from lakemend.formats.delta.protocol import supports
 from lakemend.formats.delta.replay import STRINGS, VECTOR, one_chunk
 from lakemend.formats.delta.stats import JsonStats
 from lakemend.formats.format import Metadata
+from lakemend.redaction import logger
 from lakemend.schema import DataType, Path, find
 from lakemend.storage import Store
 
 if TYPE_CHECKING:
     from lakemend.formats.delta.snapshot import DeltaSnapshot
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 DEFAULT_TOMBSTONE_RETENTION = "interval 1 week"
 _FILES_PER_SIDECAR = 250_000
@@ -111,7 +115,7 @@ def write_checkpoint(store: Store, state: State, now: int | None = None) -> None
     rare = _rare_actions(state, moment)
     adds = _add_structs(state, metadata)
     removes = _remove_structs(_unexpired(state.removes, properties, moment))
-    if properties.get("delta.checkpointPolicy", "classic").lower() == "v2":
+    if properties.get("delta.checkpointPolicy", "classic").lower() == "v2" and supports(state.protocol, "v2Checkpoint"):
         size = _write_v2(store, state.version, rare, adds, removes, moment)
     else:
         size = len(data := _encode(_table([*rare, ("remove", removes), ("add", adds)])))
@@ -153,15 +157,24 @@ def _rare_actions(state: State, now: int) -> list[tuple[str, pa.Array]]:
 
 def _oldest_transaction(properties: Mapping[str, str], now: int) -> int:
     key = "delta.setTransactionRetentionDuration"
-    return now - interval(properties, key, "interval 0 days") if key in properties else 0
+    return _expired_until(properties, key, "interval 0 days", now) if key in properties else 0
 
 
 def _unexpired(removes: pa.Table, properties: Mapping[str, str], now: int) -> pa.Table:
     if not len(removes):
         return removes
-    cutoff = now - interval(properties, "delta.deletedFileRetentionDuration", DEFAULT_TOMBSTONE_RETENTION)
+    cutoff = _expired_until(properties, "delta.deletedFileRetentionDuration", DEFAULT_TOMBSTONE_RETENTION, now)
     # A tombstone without a time counts as deleted at the beginning of time, as the protocol has it.
     return removes.filter(pc.greater(pc.fill_null(removes["deletionTimestamp"], 0), cutoff))
+
+
+def _expired_until(properties: Mapping[str, str], key: str, default: str, now: int) -> int:
+    """What is older may be left out. By a duration that cannot be read nothing expires: checkpoints grow instead."""
+    try:
+        return now - interval(properties, key, default)
+    except InvalidInputError as error:
+        log.warning("%s", error)
+        return -1
 
 
 def _struct(columns: Mapping[str, pa.Array]) -> pa.Array:

@@ -8,7 +8,6 @@ failure is logged and fails nobody.
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections.abc import Iterable, Mapping
@@ -19,11 +18,13 @@ import pyarrow.parquet as pq
 
 from lakemend.errors import LakemendError
 from lakemend.formats.delta.checkpoint import read_checkpoint
+from lakemend.formats.delta.intervals import interval
 from lakemend.formats.delta.log import DIRECTORY, CheckpointFiles, Listing, list_log
-from lakemend.formats.delta.properties import interval, is_on
+from lakemend.formats.delta.properties import is_on
+from lakemend.redaction import logger
 from lakemend.storage import Entry, Store
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 DEFAULT_RETENTION = "interval 30 days"
 SIDECARS = f"{DIRECTORY}/_sidecars"
@@ -37,9 +38,8 @@ def clean_log(store: Store, properties: Mapping[str, str], now: int | None = Non
     if not is_on(properties, "delta.enableExpiredLogCleanup", default=True):
         return 0
     moment = int(time.time() * 1000) if now is None else now
-    cutoff = moment - interval(properties, "delta.logRetentionDuration", DEFAULT_RETENTION)
     try:
-        return _clean(store, cutoff)
+        return _clean(store, moment - interval(properties, "delta.logRetentionDuration", DEFAULT_RETENTION))
     except (LakemendError, OSError, ValueError, pa.ArrowException) as error:
         log.warning("the log of %s was not cleaned up: %s", store.url, error)
         return 0

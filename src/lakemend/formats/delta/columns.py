@@ -16,7 +16,6 @@ from lakemend.formats.delta.mapping import ID, PHYSICAL_NAME
 from lakemend.schema import DataType, Path, Struct, decimal_of
 
 GENERATION = "delta.generationExpression"
-CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 DEFAULT = "CURRENT_DEFAULT"
 
 # Parquet readers split or trip on these, so without column mapping no column may have them in its name.
@@ -53,10 +52,10 @@ def walk(type: DataType, prefix: Path = ()) -> Iterator[tuple[Path, dict[str, An
 
 
 def to_delta(type: DataType) -> DataType:
-    """A type of Spark's as Delta keeps it; the metadata of fields is put in Delta's terms."""
+    """A type of Spark's with the metadata of its fields in Delta's terms; CHAR and VARCHAR are what they were."""
     if not isinstance(type, dict):
         # Comparing bytes is what strings do anyway.
-        return "string" if type.startswith(("char(", "varchar(")) or type == "string collate UTF8_BINARY" else type
+        return "string" if type == "string collate UTF8_BINARY" else type
     copy = dict(type)
     if copy["type"] == "struct":
         copy["fields"] = [_delta_field(field) for field in copy["fields"]]
@@ -68,9 +67,6 @@ def to_delta(type: DataType) -> DataType:
 
 def _delta_field(field: dict[str, Any]) -> dict[str, Any]:
     metadata = dict(field.get("metadata") or {})
-    type = field["type"]
-    if isinstance(type, str) and type.startswith(("char(", "varchar(")):
-        metadata[CHAR_VARCHAR] = type
     if "GENERATION_EXPRESSION" in metadata:
         metadata[GENERATION] = metadata.pop("GENERATION_EXPRESSION")
     # Delta fills rows written before a column existed with NULL, never with a default.
@@ -85,7 +81,7 @@ def _delta_field(field: dict[str, Any]) -> dict[str, Any]:
         )
     return {
         "name": field["name"],
-        "type": to_delta(type),
+        "type": to_delta(field["type"]),
         "nullable": field.get("nullable", True),
         "metadata": metadata,
     }

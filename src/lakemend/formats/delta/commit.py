@@ -10,7 +10,6 @@ a commit that landed.
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import TYPE_CHECKING
 
@@ -22,12 +21,13 @@ from lakemend.formats.delta.draft import Draft, draft_commit
 from lakemend.formats.delta.log import commit_path, commits_after
 from lakemend.formats.format import Change, Snapshot, VersionTaken
 from lakemend.puts import nothing_written
+from lakemend.redaction import logger
 
 if TYPE_CHECKING:
     from lakemend.formats.delta.snapshot import DeltaSnapshot
     from lakemend.formats.delta.table import DeltaTable
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 # How long to wait before each further try to read a version back; stores try again by themselves, too.
 _PAUSES = (0.5,)

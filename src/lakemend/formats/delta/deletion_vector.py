@@ -1,9 +1,8 @@
 """Deletion vectors: which rows of a data file are dead.
 
-The snapshot turns descriptors into `Mask`s; the commit module decodes, unites and writes vectors.
-A vector's *blob* is the little-endian magic 1681511377 and a portable 64-bit Roaring bitmap. In a
-file stand one version byte (1), then per vector a big-endian size, the blob and a big-endian CRC-32
-of it; `size` in a descriptor counts the blob alone. Inline vectors are the blob in Z85.
+The snapshot turns descriptors into `Mask`s, which `formats/masks.py` reads; the commit module unites and writes
+vectors. In a file of vectors stands one version byte (1) before them; `size` in a descriptor counts the blob alone.
+Inline vectors are the blob in Z85.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ import uuid
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from pyroaring import BitMap64
 
-from lakemend.errors import CorruptTableError, InvalidInputError, StorageError
+from lakemend.errors import InvalidInputError
 from lakemend.formats.format import Mask
-from lakemend.storage import Store, decode, join, normalise, open_store
+from lakemend.formats.masks import corrupt_mask, encode_blob
+from lakemend.storage import decode, join, normalise
 
-MAGIC = 1681511377
 FILE_VERSION = b"\x01"
 FILE_PREFIX, FILE_SUFFIX = "deletion_vector_", ".bin"
 
@@ -74,15 +73,15 @@ class Descriptor:
         if self.storage == "p":
             return normalise(decode(self.path_or_inline))
         if self.storage != "i":
-            _corrupt(self.path_or_inline, f"its storage type is {self.storage!r}")
+            corrupt_mask(self.path_or_inline, f"its storage type is {self.storage!r}")
         return None
 
-    def mask(self, root: str) -> Mask:
-        """The vector as the brain knows it; an inline one is decoded here."""
+    def mask(self, root: str, file: str | None = None, rows: int | None = None) -> Mask:
+        """The vector as the brain knows it; an inline one is decoded here. `file` has `rows` rows."""
         url = self.url(root)
         if url is None:
-            return Mask(self.cardinality, blob=decode_inline(self), id=self.id)
-        return Mask(self.cardinality, url=url, offset=self.offset or 0, length=self.size, id=self.id)
+            return Mask(self.cardinality, blob=decode_inline(self), id=self.id, file=file, rows=rows)
+        return Mask(self.cardinality, None, url, self.offset or 0, self.size, self.id, file, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +91,6 @@ class VectorFile:
     data: bytes
     offsets: tuple[int, ...]
     sizes: tuple[int, ...]
-
-
-def _corrupt(where: str, cause: str) -> NoReturn:
-    raise CorruptTableError(
-        f"the deletion vector {where} cannot be read",
-        cause=cause,
-        remedy="restore the table to a version before it (time travel reads older versions), or rewrite the data file",
-        file=where,
-    )
 
 
 def z85_encode(data: bytes) -> str:
@@ -138,9 +128,9 @@ def relative_path(path_or_inline: str) -> str:
     try:
         name = f"{FILE_PREFIX}{uuid.UUID(bytes=z85_decode(encoded))}{FILE_SUFFIX}"
     except ValueError as error:
-        _corrupt(path_or_inline, f"its name is not a UUID in Z85: {error}")
+        corrupt_mask(path_or_inline, f"its name is not a UUID in Z85: {error}")
     if prefix and not _PREFIX.fullmatch(prefix):
-        _corrupt(path_or_inline, f"its prefix {prefix[:200]!r} is no name of a directory")
+        corrupt_mask(path_or_inline, f"its prefix {prefix[:200]!r} is no name of a directory")
     return f"{prefix}/{name}" if prefix else name
 
 
@@ -168,30 +158,6 @@ def describe_stored(mask: Mask, root: str) -> Descriptor:
             file=mask.url,
         )
     return Descriptor("u", uuid_name(uuid.UUID(found[1]), folder), mask.length, mask.cardinality, mask.offset or 0)
-
-
-def encode_blob(positions: BitMap64) -> bytes:
-    return struct.pack("<I", MAGIC) + bytes(positions.serialize())
-
-
-def decode_blob(blob: bytes, where: str = "inline") -> BitMap64:
-    """The positions in a blob; CorruptTableError if it is none."""
-    if len(blob) < 12 or struct.unpack_from("<I", blob)[0] != MAGIC:
-        _corrupt(where, "its magic number is wrong or it is truncated")
-    if (cause := _malformed(blob)) is not None:
-        _corrupt(where, cause)
-    try:
-        return BitMap64.deserialize(blob[4:])
-    except Exception as error:
-        _corrupt(where, f"its bitmap is damaged: {error}")
-
-
-def _malformed(blob: bytes) -> str | None:
-    """Why the outer structure of the bitmap cannot be right; the native decoder trusts it."""
-    (count,) = struct.unpack_from("<Q", blob, 4)
-    if count * 8 > len(blob) - 12:
-        return f"it announces {count} containers in {len(blob)} bytes"
-    return None
 
 
 def encode_file(vectors: Iterable[BitMap64]) -> VectorFile:
@@ -227,54 +193,7 @@ def decode_inline(descriptor: Descriptor) -> bytes:
     try:
         blob = z85_decode(descriptor.path_or_inline)
     except ValueError as error:
-        _corrupt("inline in the log", str(error))
+        corrupt_mask("inline in the log", str(error))
     if descriptor.size > len(blob):
-        _corrupt("inline in the log", f"it should hold {descriptor.size} bytes and holds {len(blob)}")
+        corrupt_mask("inline in the log", f"it should hold {descriptor.size} bytes and holds {len(blob)}")
     return blob[: descriptor.size]
-
-
-def decode_framed(framed: bytes, size: int, where: str) -> bytes:
-    """The blob out of size + blob + CRC as they stand in a file."""
-    if len(framed) < size + 8:
-        _corrupt(where, f"the file ends after {len(framed)} of {size + 8} bytes")
-    (written,) = struct.unpack_from(">I", framed)
-    if written != size:
-        _corrupt(where, f"the file says it has {written} bytes, the log says {size}")
-    blob = framed[4 : 4 + size]
-    (checksum,) = struct.unpack_from(">I", framed, 4 + size)
-    if zlib.crc32(blob) != checksum:
-        _corrupt(where, "its checksum does not match")
-    return blob
-
-
-def read_vector(store: Store, descriptor: Descriptor) -> BitMap64:
-    """The dead positions a descriptor points to, checked against its checksum and cardinality."""
-    url = descriptor.url(store.url)
-    if url is None:
-        where, blob = "inline in the log", decode_inline(descriptor)
-    else:
-        where, blob = url, _read_blob(store, url, descriptor)
-    positions = decode_blob(blob, where)
-    if len(positions) != descriptor.cardinality:
-        _corrupt(where, f"it holds {len(positions)} rows, the log says {descriptor.cardinality}")
-    return positions
-
-
-def _read_blob(store: Store, url: str, descriptor: Descriptor) -> bytes:
-    root = store.url.rstrip("/") + "/"
-    path = url.removeprefix(root)
-    if path == url:
-        folder, _, path = url.rpartition("/")
-        store = open_store(folder)
-    start, length = descriptor.offset or 0, descriptor.size + 8
-    try:
-        framed = store.get_range(path, start, length)
-    except FileNotFoundError:
-        _corrupt(url, "the file does not exist; it may have been vacuumed")
-    except StorageError:
-        # Stores refuse a range past the end, each in its own words.
-        entry = store.head(path)
-        if entry is None or entry.size >= start + length:
-            raise
-        _corrupt(url, f"the file ends after {entry.size} of {start + length} bytes")
-    return decode_framed(framed, descriptor.size, url)

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
-from lakemend.errors import CorruptTableError, InvalidInputError, UnsupportedFeatureError
+from lakemend.errors import InvalidInputError, UnsupportedFeatureError
 from lakemend.formats.delta.actions import Add, Cdc, MetaData, Protocol, Remove, Txn
 from lakemend.formats.delta.commit_info import commit_info, delta_metrics, delta_operation, token_of
 from lakemend.formats.delta.deletion_vector import (
@@ -25,7 +24,6 @@ from lakemend.formats.delta.deletion_vector import (
     describe_file,
     describe_stored,
     encode_file,
-    read_vector,
     relative_path,
     uuid_name,
 )
@@ -37,9 +35,10 @@ from lakemend.formats.delta.partition_values import decode_path, encode_path, fo
 from lakemend.formats.delta.properties import CHECK_PREFIX, FEED, VECTORS, is_on
 from lakemend.formats.delta.protocol import supports, upgraded
 from lakemend.formats.delta.sort_orders import tags_of
+from lakemend.formats.footers import stored_rows
 from lakemend.formats.format import Change, Mask, Metadata, NewFile
+from lakemend.formats.masks import masked_positions, require_inside
 from lakemend.schema import find
-from lakemend.storage import open_store
 
 if TYPE_CHECKING:
     from lakemend.formats.delta.snapshot import DeltaSnapshot
@@ -264,7 +263,7 @@ def _mask(draft: Draft, base: DeltaSnapshot, change: Change, now: int) -> None:
     for entry, body, counted in zip(change.masked, _rows(base, rows), counts, strict=True):
         _check_row(body, entry.path, base)
         # A masked file must say how many rows it has, and not every writer does.
-        count = counted if counted is not None else _rows_in_footer(base, body)
+        count = counted if counted is not None else stored_rows(base.store, base.url(body["path"]))
         old = base.descriptor(entry.row)
         if entry.mask is not None:
             vector = _written(base, entry.path, entry.mask, old, count)
@@ -273,7 +272,8 @@ def _mask(draft: Draft, base: DeltaSnapshot, change: Change, now: int) -> None:
                 draft.adds.append(_masked_add(base, entry.row, change, count, vector))
             continue
         assert entry.positions is not None
-        dead = read_vector(base.store, old) if old is not None else BitMap64()
+        dead = masked_positions(base.mask(entry.row), base.store)
+        require_inside(dead, count, entry.path)
         known = len(dead)
         dead |= BitMap64.deserialize(entry.positions)
         if len(dead) == known:
@@ -311,22 +311,6 @@ def _written(base: DeltaSnapshot, path: str, mask: Mask, old: Descriptor | None,
             file=path,
         )
     return vector
-
-
-def _rows_in_footer(base: DeltaSnapshot, body: dict[str, Any]) -> int:
-    folder, _, name = base.url(body["path"]).rpartition("/")
-    try:
-        store, size = open_store(folder), body["size"]
-        length = int.from_bytes(store.get_range(name, size - 8, 4), "little")
-        footer = store.get_range(name, size - 8 - length, length + 8)
-        return int(pq.read_metadata(pa.BufferReader(b"PAR1" + footer)).num_rows)
-    except (OSError, pa.ArrowException, ValueError) as error:
-        raise CorruptTableError(
-            f"the data file {body['path']} cannot be read",
-            cause=f"the log does not say how many rows it has, and its footer could not be read: {error}",
-            remedy="restore the file, or remove it from the table with a DELETE of its whole partition",
-            file=body["path"],
-        ) from error
 
 
 def _stored(draft: Draft, vectors: Sequence[BitMap64]) -> list[Descriptor]:

@@ -18,6 +18,7 @@ from lakemend.formats.delta.protocol import (
     SUPPORTED,
     features,
     features_of_schema,
+    reader_features,
     required,
     supports,
     upgraded,
@@ -98,8 +99,9 @@ def _raised(protocol: Protocol, reader: int, writer: int) -> Protocol:
     """The protocol at higher versions, features named where the versions ask for names."""
     if reader < MAX_READER and writer < MAX_WRITER:
         return Protocol(reader, writer)
-    every = features(protocol)
+    # Reader version 2 is column mapping, which writers must then be told of too.
+    named = reader_features(protocol) | ({"columnMapping"} if reader == 2 else set())
+    every = tuple(sorted(features(protocol) | named))
     if reader < MAX_READER:
-        return Protocol(reader, MAX_WRITER, None, tuple(sorted(every)))
-    named = frozenset(protocol.reader_features or ()) | ({"columnMapping"} if protocol.min_reader == 2 else set())
-    return Protocol(MAX_READER, MAX_WRITER, tuple(sorted(named)), tuple(sorted(every)))
+        return Protocol(reader, MAX_WRITER, None, every)
+    return Protocol(MAX_READER, MAX_WRITER, tuple(sorted(named)), every)

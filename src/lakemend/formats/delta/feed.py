@@ -16,20 +16,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from lakemend.errors import CorruptTableError
 from lakemend.formats.delta.actions import MetaData
-from lakemend.formats.delta.deletion_vector import Descriptor, encode_blob, read_vector
+from lakemend.formats.delta.commit_times import require_in_commit_timestamp
+from lakemend.formats.delta.deletion_vector import Descriptor
 from lakemend.formats.delta.feed_columns import require_same_table
 from lakemend.formats.delta.feed_span import own_times_from, versions_of
 from lakemend.formats.delta.log import commit_path, list_log
 from lakemend.formats.delta.mapping import partition_names
 from lakemend.formats.delta.partition_values import decode_path
+from lakemend.formats.delta.pieces import file_table
 from lakemend.formats.delta.properties import FEED, is_on
 from lakemend.formats.delta.replay import Commits, add_schema, corrupt, partition_type, unsound
-from lakemend.formats.delta.snapshot import DeltaSnapshot, file_table, require_in_commit_timestamp
+from lakemend.formats.delta.snapshot import DeltaSnapshot
 from lakemend.formats.delta.stats import JsonStats
 from lakemend.formats.feed import ChangedFiles, Changes, Kind, Span, VersionChanges
+from lakemend.formats.footers import stored_rows
 from lakemend.formats.format import Mask
+from lakemend.formats.masks import encode_blob, masked_positions, require_inside
 
 if TYPE_CHECKING:
     from lakemend.formats.delta.table import DeltaTable
@@ -137,7 +140,8 @@ def _without(raw: pa.Table, counts: pa.Array | None, rows: Sequence[int]) -> tup
 
 def _group(kind: Kind, snapshot: DeltaSnapshot, raw: pa.Table, counts: pa.Array) -> ChangedFiles:
     vectors = raw.column("deletionVector").to_pylist()
-    masks = [None if v is None else Descriptor.from_json(v).mask(snapshot.store.url) for v in vectors]
+    told = zip(vectors, raw.column("path").to_pylist(), counts.to_pylist(), strict=True)
+    masks = [None if v is None else Descriptor.from_json(v).mask(snapshot.store.url, p, n) for v, p, n in told]
     return ChangedFiles(kind, file_table(raw, counts, snapshot.metadata), masks)
 
 
@@ -147,11 +151,12 @@ def _remasked(
     """Files that stay under another vector: rows newly masked were deleted, rows no longer masked inserted."""
     found: dict[Kind, list[tuple[int, Mask]]] = {"delete": [], "insert": []}
     for add, remove in pairs:
-        after, before = _vector(snapshot, adds, add), _vector(snapshot, removes, remove)
+        path, count = adds.column("path")[add].as_py(), counts[add].as_py()
+        after, before = (_vector(snapshot, actions, row, count) for actions, row in ((adds, add), (removes, remove)))
         rows: dict[Kind, BitMap64] = {"delete": after - before, "insert": before - after}
         for kind in found:
             if rows[kind]:
-                found[kind].append((add, _only(rows[kind], counts[add].as_py(), adds.column("path")[add].as_py())))
+                found[kind].append((add, _only(rows[kind], _count(snapshot, path, count), path)))
     groups = []
     for kind, entries in found.items():
         taken = pa.array([add for add, _ in entries], pa.int64())
@@ -160,23 +165,22 @@ def _remasked(
     return groups
 
 
-def _vector(snapshot: DeltaSnapshot, actions: pa.Table, row: int) -> BitMap64:
-    body = actions.column("deletionVector")[row].as_py()
-    return BitMap64() if body is None else read_vector(snapshot.store, Descriptor.from_json(body))
+def _vector(snapshot: DeltaSnapshot, actions: pa.Table, row: int, count: int | None) -> BitMap64:
+    body, path = (actions.column(name)[row].as_py() for name in ("deletionVector", "path"))
+    mask = None if body is None else Descriptor.from_json(body).mask(snapshot.store.url, path, count)
+    return masked_positions(mask, snapshot.store)
 
 
-def _only(rows: BitMap64, count: int | None, path: str) -> Mask:
+def _count(snapshot: DeltaSnapshot, path: str, told: int | None) -> int:
+    return told if told is not None else stored_rows(snapshot.store, snapshot.url(path))
+
+
+def _only(rows: BitMap64, count: int, path: str) -> Mask:
     """A mask of all rows but these."""
-    if count is None or rows.max() >= count:
-        raise CorruptTableError(
-            f"the deletion vector of {path} does not fit the file",
-            cause=f"the log says the file has {count} rows, and row {rows.max()} is masked",
-            remedy="repair the table with the engine that wrote it",
-            file=path,
-        )
+    require_inside(rows, count, path)
     others = rows.flip(0, count)
     others.run_optimize()
-    return Mask(len(others), blob=encode_blob(others))
+    return Mask(len(others), blob=encode_blob(others), file=path, rows=count)
 
 
 def _as_adds(table: DeltaTable, removes: pa.Table, version: int, names: Sequence[str]) -> pa.Table:

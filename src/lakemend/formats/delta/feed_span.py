@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from lakemend.errors import InvalidInputError, VersionNotFoundError
 from lakemend.formats.delta.changes import commit_info
+from lakemend.formats.delta.commit_times import in_commit_timestamps_from, require_in_commit_timestamp
 from lakemend.formats.delta.log import Listing
-from lakemend.formats.delta.snapshot import DeltaSnapshot, in_commit_timestamps_from, require_in_commit_timestamp
+from lakemend.formats.delta.snapshot import DeltaSnapshot
 from lakemend.formats.feed import Bound, Span
 
 if TYPE_CHECKING:

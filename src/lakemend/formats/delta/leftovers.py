@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakemend.formats.delta.deletion_vector import Descriptor
+from lakemend.formats.delta.intervals import interval
 from lakemend.formats.delta.log import DIRECTORY, list_log
 from lakemend.formats.delta.partition_values import escape_hive
-from lakemend.formats.delta.properties import interval
 from lakemend.formats.delta.replay import Commits
 from lakemend.formats.delta.snapshot import DeltaSnapshot
 from lakemend.formats.leftovers import Kind, Leftover, Leftovers

@@ -8,7 +8,6 @@ compacted by other writers may stand for several commits. A gap is a CorruptTabl
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,9 +15,10 @@ from dataclasses import dataclass
 import orjson
 
 from lakemend.errors import CorruptTableError, NotATableError, StorageError, VersionNotFoundError
+from lakemend.redaction import logger
 from lakemend.storage import Entry, Store
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 DIRECTORY = "_delta_log"
 LAST_CHECKPOINT = f"{DIRECTORY}/_last_checkpoint"

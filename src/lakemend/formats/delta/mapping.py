@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from lakemend.errors import CorruptTableError
+from lakemend.formats import char_types
 from lakemend.formats.delta.actions import MetaData
 from lakemend.formats.format import Metadata, PartitionField
 from lakemend.schema import DataType, Path, Struct, is_struct, leaves, to_arrow
@@ -24,7 +25,9 @@ FIELD_ID = "parquet.field.id"
 CHECK = "delta.constraints."
 
 # Field metadata only Delta knows; the rest (comments, char/varchar, defaults, generation) stays visible.
-_HIDDEN = frozenset({ID, PHYSICAL_NAME, NESTED_IDS, FIELD_ID, "delta.typeChanges", "parquet.field.nested.ids"})
+_TYPE_CHANGES = "delta.typeChanges"
+_HIDDEN = frozenset({ID, PHYSICAL_NAME, NESTED_IDS, FIELD_ID, _TYPE_CHANGES, "parquet.field.nested.ids"})
+WIDENED = "widened"
 
 
 def mode_of(configuration: dict[str, str]) -> str:
@@ -45,10 +48,13 @@ def logical_schema(schema: Struct) -> Struct:
 
 
 def physical_schema(schema: Struct, mode: str) -> Struct:
-    """The same shape with the names used in data files and, where fields have ids, `parquet.field.id`."""
+    """The same shape with the names used in data files and, where fields have ids, `parquet.field.id`.
+
+    A field that some files may hold in a narrower type is marked with `widened`.
+    """
     if mode == "none":
-        return _rebuild_struct(schema, lambda f: (f["name"], {}))
-    return _rebuild_struct(schema, lambda f: (physical_name(f), _ids(f)))
+        return _rebuild_struct(schema, lambda f: (f["name"], _widened(f)))
+    return _rebuild_struct(schema, lambda f: (physical_name(f), _ids(f) | _widened(f)))
 
 
 def physical_name(field: dict[str, Any], mode: str = "name") -> str:
@@ -136,7 +142,7 @@ def to_metadata(action: MetaData) -> Metadata:
     except ValueError as error:
         raise _contradicting("the schema of the table cannot be understood", str(error)) from error
     mode = mode_of(action.configuration)
-    logical = logical_schema(action.schema)
+    logical = char_types.aligned(logical_schema(action.schema))
     names = {f["name"]: f["name"] for f in logical["fields"]}
     folded = {name.lower(): name for name in names}
     partitioning = []
@@ -179,6 +185,10 @@ def partition_types(metadata: Metadata) -> dict[str, DataType]:
 
 def _visible(field: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in (field.get("metadata") or {}).items() if k not in _HIDDEN}
+
+
+def _widened(field: dict[str, Any]) -> dict[str, Any]:
+    return {WIDENED: True} if (field.get("metadata") or {}).get(_TYPE_CHANGES) else {}
 
 
 def _ids(field: dict[str, Any]) -> dict[str, Any]:

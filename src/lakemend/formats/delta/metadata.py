@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakemend.errors import InvalidInputError
+from lakemend.formats import char_types
 from lakemend.formats.delta import columns
 from lakemend.formats.delta.actions import MetaData
 from lakemend.formats.delta.deletion_vector import file_form
@@ -48,8 +49,9 @@ def new_metadata(request: dict[str, Any], base: Snapshot | None) -> Metadata:
     """The definition a CREATE (or, with a base, REPLACE) TABLE asks for; raises if it makes no sense."""
     kept = base.metadata.properties if base is not None else {}
     properties = _requested_properties(request.get("properties") or {}, kept)
-    schema = columns.to_delta(request["schema"])
-    assert isinstance(schema, dict)
+    asked = columns.to_delta(request["schema"])
+    assert isinstance(asked, dict)
+    schema = char_types.stored(asked)
     _check_schema(schema)
     mapped = properties.get(MAPPING_MODE, "none").lower() != "none"
     columns.check_names(schema, mapped)

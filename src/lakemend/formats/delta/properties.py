@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from lakemend.errors import InvalidInputError, UnsupportedFeatureError
+from lakemend.formats.delta.intervals import parse_interval
 from lakemend.spelling import nearest
 
 DEFAULT_CHECKPOINT_INTERVAL = 10
@@ -24,32 +25,10 @@ VECTORS = "delta.enableDeletionVectors"
 DEAD_SHARE = "write.mask.max-dead-share"
 DEFAULT_DEAD_SHARE = 0.5
 
-_MILLIS = {
-    "millisecond": 1,
-    "second": 1000,
-    "minute": 60_000,
-    "hour": 3_600_000,
-    "day": 86_400_000,
-    "week": 7 * 86_400_000,
-}
 _BYTES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _CODECS = ("uncompressed", "none", "snappy", "gzip", "zstd", "lz4", "lz4_raw", "lzo", "brotli")
 _ROW_MODES = ("copy-on-write", "merge-on-read")
 _ISOLATION = ("serializable", "snapshot")
-
-
-def parse_interval(text: str) -> int:
-    """`interval 1 week 2 hours` in milliseconds; the word `interval` may be missing."""
-    words = text.strip().lower().removeprefix("interval").split()
-    if not words or len(words) % 2:
-        raise ValueError(f"{text!r} is not an interval such as 'interval 30 days'")
-    total = 0
-    for amount, unit in zip(words[::2], words[1::2], strict=True):
-        size = _MILLIS.get(unit.removesuffix("s"))
-        if size is None or not re.fullmatch(r"\d+", amount.strip("'")):
-            raise ValueError(f"{text!r} is not an interval of weeks, days, hours, minutes or seconds")
-        total += int(amount.strip("'")) * size
-    return total
 
 
 def parse_bytes(text: str) -> int:
@@ -215,14 +194,6 @@ def _require_foreign(key: str, names: Sequence[str]) -> None:
 def is_on(properties: Mapping[str, str], key: str, default: bool = False) -> bool:
     value = properties.get(key)
     return default if value is None else value.lower() == "true"
-
-
-def interval(properties: Mapping[str, str], key: str, default: str) -> int:
-    """A duration in milliseconds; one that cannot be read counts as the default."""
-    try:
-        return parse_interval(properties.get(key, default))
-    except ValueError:
-        return parse_interval(default)
 
 
 def dead_share(properties: Mapping[str, str]) -> float:

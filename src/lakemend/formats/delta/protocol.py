@@ -71,7 +71,10 @@ def writer_features(protocol: Protocol) -> frozenset[str]:
 
 
 def features(protocol: Protocol) -> frozenset[str]:
-    return reader_features(protocol) | writer_features(protocol)
+    """Every feature the table may use. One that binds readers too counts only if they are told: under reader version 1
+    no column is mapped, whatever the writer version."""
+    reading, writing = reader_features(protocol), writer_features(protocol)
+    return (reading | writing) - ((reading ^ writing) & READER_FEATURES)
 
 
 def supports(protocol: Protocol, feature: str) -> bool:
@@ -163,10 +166,11 @@ def upgraded(protocol: Protocol, needed: Iterable[str]) -> Protocol:
     wanted = frozenset(needed)
     if wanted <= features(protocol):
         return protocol
-    every = features(protocol) | wanted
+    told = reader_features(protocol)
     if protocol.min_writer >= MAX_WRITER:
-        return _with_features(every, reader_features(protocol) | (wanted & READER_FEATURES), protocol.min_reader)
-    smallest = required(every)
+        every = told | writer_features(protocol) | wanted
+        return _with_features(every, told | (every & READER_FEATURES), protocol.min_reader)
+    smallest = required(told | features(protocol) | wanted)
     if smallest.min_writer < MAX_WRITER:
         return Protocol(max(smallest.min_reader, protocol.min_reader), max(smallest.min_writer, protocol.min_writer))
     return smallest

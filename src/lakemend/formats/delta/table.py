@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lakemend.errors import CorruptTableError, VersionNotFoundError
+from lakemend.formats.delta.assemble import advance, load
 from lakemend.formats.delta.changes import commit_info, describe, read_change
+from lakemend.formats.delta.commit_times import in_commit_timestamps_from, require_in_commit_timestamp
 from lakemend.formats.delta.log import (
     LAST_CHECKPOINT,
     Listing,
@@ -26,13 +28,7 @@ from lakemend.formats.delta.log import (
 )
 from lakemend.formats.delta.recent import RecentCommits
 from lakemend.formats.delta.replay import corrupt
-from lakemend.formats.delta.snapshot import (
-    DeltaSnapshot,
-    advance,
-    in_commit_timestamps_from,
-    load,
-    require_in_commit_timestamp,
-)
+from lakemend.formats.delta.snapshot import DeltaSnapshot
 from lakemend.formats.feed import Changes, Span
 from lakemend.formats.format import Change, Committed, Metadata, Snapshot
 from lakemend.formats.leftovers import Leftovers
