@@ -6,7 +6,6 @@ only where it is proven that no version will ever hold them.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -15,9 +14,10 @@ from lakemend.brain import outcomes
 from lakemend.brain.addresses import Address
 from lakemend.brain.tables import version_number
 from lakemend.errors import InvalidInputError
+from lakemend.redaction import logger
 from lakemend.storage import local_path, open_store
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def abort(address: Address, request: Mapping[str, Any], staged_at: str | None = None) -> None:

@@ -6,7 +6,6 @@ definition and applies its changes to that, a bounded number of times.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,8 +16,9 @@ from lakemend.brain.load import answer_of
 from lakemend.brain.tables import version_number
 from lakemend.errors import CommitConflictError, InvalidInputError
 from lakemend.formats.format import Change
+from lakemend.redaction import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _ATTEMPTS = 5
 
@@ -67,13 +67,15 @@ def alter(address: Address, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _require_kept_columns(address: Address, changes: list[dict[str, Any]]) -> None:
-    """REPLACE COLUMNS comes as all columns dropped and others added: one of the same name would lose its values."""
+    """REPLACE COLUMNS comes as all columns dropped and others added: the values of all of them would be lost."""
     dropped = {tuple(c["path"]) for c in changes if c["kind"] == "drop_column"}
-    again = next((c["path"] for c in changes if c["kind"] == "add_column" and tuple(c["path"]) in dropped), None)
-    if again is not None:
+    added = [c["path"] for c in changes if c["kind"] == "add_column"]
+    again = next((path for path in added if tuple(path) in dropped), next(iter(dropped), ()) if added else ())
+    if again:
         raise InvalidInputError(
             f"REPLACE COLUMNS cannot be done to {address.shown}",
-            cause=f"the column {'.'.join(again)} would be dropped and made anew, without its values",
+            cause=f"the column {'.'.join(again)} would be dropped "
+            + ("and made anew, without its values" if list(again) in added else "with its values, and others made"),
             remedy="use ADD COLUMNS, DROP COLUMN, RENAME COLUMN and ALTER COLUMN; nothing was changed",
             column=".".join(again),
         )

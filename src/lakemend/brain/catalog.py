@@ -10,7 +10,6 @@ no other state: what the directories hold is what the catalog says.
 from __future__ import annotations
 
 import json
-import logging
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,9 +28,10 @@ from lakemend.errors import (
     TableNotFoundError,
 )
 from lakemend.puts import nothing_written
+from lakemend.redaction import logger
 from lakemend.storage import Store, join, local_path, normalise, open_store
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 PROPERTIES = "_lakemend_namespace.json"
 POINTER = "_lakemend_location.json"

@@ -13,14 +13,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakemend.brain.footers import stored_rows
-from lakemend.brain.masks import masked_positions, told_mask
+from lakemend.brain.masks import told_mask
 from lakemend.brain.places import Places
 from lakemend.brain.plan import file_urls, wire_values
 from lakemend.brain.predicates import ALWAYS_FALSE, ALWAYS_TRUE, Predicate, columns, conjunction, partition_column
 from lakemend.brain.pruning import covered_files, whole_files
-from lakemend.errors import InvalidInputError
+from lakemend.errors import CorruptTableError, InvalidInputError, LakemendError
+from lakemend.formats.footers import stored_rows
 from lakemend.formats.format import FooterStats, Masked, Metadata, NewFile, PartitionField, Removed, Snapshot
+from lakemend.formats.masks import masked_positions, require_inside
 from lakemend.schema import Path, find, from_wire
 from lakemend.storage import Store
 
@@ -119,7 +120,11 @@ def masked_files(
     masked, emptied, dead = [], [], {}
     for (path, row), told in zip(_located(base, list(wanted)), wanted.values(), strict=True):
         rows, before = base.files["rows"][row].as_py(), base.mask(row)
-        entry, count = told_mask(Masked(path, row, None), told, rows, before, store)
+        try:
+            entry, count = told_mask(Masked(path, row, None), told, rows, before, store)
+        except InvalidInputError:
+            _require_counted(base, [(path, row)], store)
+            raise
         if not count:
             continue
         dead[path] = count
@@ -140,8 +145,34 @@ def rows_seen(request: Mapping[str, Any], base: Snapshot, store: Store, with_pla
             rows = stored_rows(store, base.url(path))
         total += rows - (mask.cardinality if mask is not None else 0)
         if places is not None:
-            summed += places.sum(url, rows, masked_positions(mask, store))
+            dead = masked_positions(mask, store)
+            require_inside(dead, rows, path)
+            summed += places.sum(url, rows, dead)
     return total, summed % (1 << 64) if places is not None else None
+
+
+def require_counted(request: Mapping[str, Any], base: Snapshot, store: Store) -> None:
+    """CorruptTableError if a file that the request changes rows of holds other rows than the log says."""
+    urls = [*(request.get("removed") or ()), *(request.get("masked") or ())]
+    _require_counted(base, _located(base, urls), store)
+
+
+def _require_counted(base: Snapshot, files: Sequence[tuple[str, int]], store: Store) -> None:
+    for path, row in files:
+        told = base.files["rows"][row].as_py()
+        try:
+            stored = stored_rows(store, base.url(path))
+        except (LakemendError, OSError):
+            continue  # the caller's own error is the one to tell
+        if told is not None and told != stored:
+            raise CorruptTableError(
+                f"the log says that {path} has {told} rows, and it has {stored}",
+                cause="the file was written over, or the engine that wrote it counted wrongly",
+                remedy="restore the file from a backup, or repair the table with the engine that wrote it",
+                file=path,
+                rows=told,
+                stored=stored,
+            )
 
 
 def _located(base: Snapshot, urls: Sequence[str]) -> list[tuple[str, int]]:

@@ -11,7 +11,6 @@ is a courtesy, not what makes a commit safe: that is the store's put-if-absent a
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 import time
@@ -27,12 +26,14 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from lakemend.brain import predicates
-from lakemend.brain.conflicts import Conflict, MayMatch, StatsLookup, find_first_conflict
-from lakemend.brain.masks import masked_positions, newly_dead
+from lakemend.brain.conflicts import Conflict, MayMatch, PassedOver, StatsLookup, find_first_conflict
+from lakemend.brain.masks import newly_dead
 from lakemend.errors import CommitConflictError, InvalidInputError
 from lakemend.formats.format import Change, Committed, Masked, Metadata, Removed, Snapshot, Table, VersionTaken
+from lakemend.formats.masks import masked_positions
+from lakemend.redaction import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 # Verbs with an isolation level of their own.
 ISOLATED = ("update", "delete", "merge")
@@ -114,6 +115,7 @@ def _commit_in_turn(
     table: Table, base: Snapshot | None, change: Change, attempts: int, may_match: MayMatch, turn: _Turn
 ) -> CommitResult:
     lost = blind = 0
+    passed = PassedOver()
     while lost < attempts and blind <= _BLIND_ATTEMPTS:
         # What a neighbour has made is there: no need to try in vain first.
         if base is None or turn.newest <= base.version:
@@ -127,7 +129,7 @@ def _commit_in_turn(
                 lost += 1
                 _pause(lost, _LONGEST_PAUSE)
         before = base.version if base is not None else -1
-        base, change = _after_winners(table, base, change, may_match)
+        base, change = _after_winners(table, base, change, may_match, passed)
         if _done_before(base, change):
             return CommitResult(base.version, lost + 1, base, skipped=True)
         if base.version <= before:
@@ -176,7 +178,9 @@ def _check_paths(base: Snapshot, change: Change) -> None:
             )
 
 
-def _after_winners(table: Table, base: Snapshot | None, change: Change, may_match: MayMatch) -> tuple[Snapshot, Change]:
+def _after_winners(
+    table: Table, base: Snapshot | None, change: Change, may_match: MayMatch, passed: PassedOver
+) -> tuple[Snapshot, Change]:
     """The newest snapshot and the change rebased onto it; raises if a winner conflicts."""
     if base is None:
         raise CommitConflictError(
@@ -191,10 +195,12 @@ def _after_winners(table: Table, base: Snapshot | None, change: Change, may_matc
     if head.version <= base.version:
         # A listing that lags behind the log: the version is taken all the same.
         return base, change
-    if (repeat := _done_by_winner(change, winners)) is not None:
-        log.info("version %d recorded the same transaction first", repeat)
+    if _done_by_winner(change, winners) and _done_before(head, change):
         return head, change
-    conflict = find_first_conflict(change, base, winners, may_match)
+    if [winner.version for winner in winners] != list(range(base.version + 1, head.version + 1)):
+        untold = Conflict(head.version, head.timestamp, "unknown", "log", "was reached by versions the log has lost")
+        raise conflict_error(table, base, change, untold)
+    conflict = find_first_conflict(change, base, winners, may_match, passed)
     if conflict is not None:
         raise conflict_error(table, base, change, conflict)
     if head.metadata.id != base.metadata.id:
@@ -204,11 +210,11 @@ def _after_winners(table: Table, base: Snapshot | None, change: Change, may_matc
     return head, _rebased(table, base, head, change, winners)
 
 
-def _done_by_winner(change: Change, winners: Sequence[Committed]) -> int | None:
+def _done_by_winner(change: Change, winners: Sequence[Committed]) -> bool:
     if change.transaction is None:
-        return None
+        return False
     app_id, version = change.transaction
-    return next((w.version for w in winners if w.transactions.get(app_id, version - 1) >= version), None)
+    return any(winner.transactions.get(app_id, version - 1) >= version for winner in winners)
 
 
 def by_predicate(base: Snapshot | None) -> MayMatch:
@@ -333,7 +339,7 @@ _RETRY = "nothing was changed: run the statement again, and it works on the newe
 def _remedy(change: Change, rule: str) -> str:
     if rule == "transaction":
         return "nothing was changed: let only one writer at a time use this transaction application id"
-    if rule in ("match", "read-gone"):
+    if rule in ("match", "read-gone", "passed"):
         level = f"'write.{change.operation}.isolation-level' = 'snapshot'"
         other = f", or the table property {level}," if change.operation in ISOLATED else ""
         return f"{_RETRY}; a narrower condition{other} conflicts less often"

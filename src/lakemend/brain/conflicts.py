@@ -44,7 +44,8 @@ Isolation, of our statement:
 
     serializable        the outcome is that of all statements one after the other, in the order of their versions
     write-serializable  the same in some order: appends that read nothing may count as having come after us, so they
-                        never `match`
+                        never `match`. Whoever has seen such an append came after it, and so after us, whom it has not
+                        seen: a later winner that may have read rows of it is `passed`, another conflict
     snapshot            a statement sees its own snapshot: only what it wrote can conflict
 
 An overwrite that makes the columns anew is serializable at every level: a file of the old columns must not stay.
@@ -55,7 +56,7 @@ An overwrite that makes the columns anew is serializable at every level: a file 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -86,7 +87,7 @@ class Conflict:
     version: int
     timestamp: int
     operation: str
-    # A word below the matrix, or one of metadata, protocol, transaction, replace, restore.
+    # A word below the matrix, or one of metadata, protocol, transaction, replace, restore, passed, log.
     rule: str
     reason: str  # a clause that goes on after "version 7 (UPDATE) …"
     file: str | None = None
@@ -106,12 +107,55 @@ def find_conflict(change: Change, base: Snapshot, winner: Committed, may_match: 
     )
 
 
+@dataclass
+class PassedOver:
+    """Files of appends that count as having come after us, though rows in them may match what we read. One commit has
+    one of these, however often it is tried."""
+
+    files: list[tuple[pa.Table, StatsLookup]] = field(default_factory=list)
+
+    def note(self, change: Change, winner: Committed, may_match: MayMatch) -> None:
+        """A winner that was let pass; rows that a compaction moved stay what they were."""
+        reads = change.read_predicate
+        if not winner.data_change:
+            passed = bool(winner.removed & self._paths)
+        elif not winner.blind_append or reads is None or change.isolation != "write-serializable":
+            passed = False
+        else:
+            passed = first_match(reads, winner.added, winner.stats, may_match) is not None
+        if passed and winner.added.num_rows:
+            self.files.append((winner.added, winner.stats))
+
+    def seen_by(self, winner: Committed, may_match: MayMatch) -> Conflict | None:
+        """Whether the winner may have read a row of these files; what other engines read is not known."""
+        if not self.files or not winner.data_change or winner.blind_append:
+            return None
+        reads = winner.read_predicate
+        touched = sorted((winner.removed | winner.masked) & self._paths)
+        hits = (first_match(reads or ALWAYS_TRUE, files, stats, may_match) for files, stats in self.files)
+        file = touched[0] if touched else next((hit for hit in hits if hit is not None), None)
+        if file is None:
+            return None
+        reason = "may have read rows that were appended after this statement began"
+        return _conflict(winner, "passed", reason, file=file, predicate=reads)
+
+    @property
+    def _paths(self) -> frozenset[str]:
+        return frozenset(path for files, _ in self.files for path in files["path"].to_pylist())
+
+
 def find_first_conflict(
-    change: Change, base: Snapshot, winners: Sequence[Committed], may_match: MayMatch
+    change: Change,
+    base: Snapshot,
+    winners: Sequence[Committed],
+    may_match: MayMatch,
+    passed: PassedOver | None = None,
 ) -> Conflict | None:
+    passed = PassedOver() if passed is None else passed
     for winner in winners:
-        if conflict := find_conflict(change, base, winner, may_match):
+        if conflict := find_conflict(change, base, winner, may_match) or passed.seen_by(winner, may_match):
             return conflict
+        passed.note(change, winner, may_match)
     return None
 
 
@@ -217,8 +261,8 @@ def _matching(change: Change, base: Snapshot, winner: Committed, may_match: MayM
         return None
     if change.isolation == "write-serializable" and winner.blind_append:
         return None
-    if _only_copied(change, reads, base, winner):
-        return None
+    if winner.brings is not None and not may_overlap(reads, winner.brings, base.metadata):
+        return None  # no row that is new can match, whatever lies in its files beside them
     fresh = _without(winner.added, winner.masked)
     if not fresh.num_rows:
         return None
@@ -232,17 +276,6 @@ def _matching(change: Change, base: Snapshot, winner: Committed, may_match: MayM
 def _makes_columns_anew(change: Change, base: Snapshot) -> bool:
     """Whether the change brings a definition that owes nothing to the base's: new columns under a new id."""
     return change.metadata is not None and change.metadata.id != base.metadata.id
-
-
-def _only_copied(change: Change, reads: Predicate, base: Snapshot, winner: Committed) -> bool:
-    """Whether no row that is new with the winner can match, whatever lies in its files beside them."""
-    if winner.brings is None or may_overlap(reads, winner.brings, base.metadata):
-        return False
-    if change.isolation == "serializable":
-        return True
-    # Rows copied from a file that came after our snapshot may be some of an append we were let pass over.
-    known = pc.is_in(pa.array(sorted(winner.removed), pa.string()), value_set=base.files["path"].combine_chunks())
-    return bool(pc.all(known, min_count=0).as_py())
 
 
 def _read_and_gone(change: Change, base: Snapshot, winner: Committed, may_match: MayMatch) -> Conflict | None:

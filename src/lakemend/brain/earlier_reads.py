@@ -30,7 +30,9 @@ def require_unchanged(opened: OpenTable, base: Snapshot, change: Change, reads: 
 
 def _require_unchanged(opened: OpenTable, base: Snapshot, change: Change, version: int) -> None:
     then = opened.pinned(version)
-    change = replace(change, reads_more=True)
+    # What was appended up to the base cannot count as having come later: the statement is based on it.
+    isolation = "serializable" if change.isolation == "write-serializable" else change.isolation
+    change = replace(change, reads_more=True, isolation=isolation)
     for winner in opened.table.changes_since(version):
         if winner.version > base.version:
             return

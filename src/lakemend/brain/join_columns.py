@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lakemend.errors import InvalidInputError
+from lakemend.formats import char_types
 from lakemend.formats.format import Metadata
 from lakemend.schema import DataType, Path, find
-
-_DECLARED = "__CHAR_VARCHAR_TYPE_STRING"  # Spark's key
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +72,9 @@ def _column(table: str, metadata: Metadata, name: str) -> Column:
     for path in ((name,), tuple(name.split("."))):
         field = find(metadata.schema, path)
         if field is not None:
-            declared = str((field.get("metadata") or {}).get(_DECLARED, ""))
+            declared = (find(char_types.declared(metadata.schema), path) or field)["type"]
             spelled = (*_spelled(metadata, path[:-1]), field["name"])
-            return Column(spelled, field["type"], declared.lower().startswith("char("))
+            return Column(spelled, field["type"], str(declared).startswith("char("))
     known = [field["name"] for field in metadata.schema["fields"]]
     raise InvalidInputError(
         f"{table} has no column {name!r}",

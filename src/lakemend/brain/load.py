@@ -13,6 +13,7 @@ from lakemend.brain.addresses import Address
 from lakemend.brain.description import as_json, table_answer
 from lakemend.brain.evolution import merged_changes
 from lakemend.brain.known_formats import format_named
+from lakemend.brain.new_properties import require_same, with_defaults
 from lakemend.brain.tables import OpenTable, describe, is_vacant, version_number
 from lakemend.errors import InvalidInputError, NotATableError, SchemaMismatchError, TableError, TableExistsError
 from lakemend.formats.format import Format, Metadata, Snapshot
@@ -141,7 +142,7 @@ def _stage_create(address: Address, request: Mapping[str, Any]) -> dict[str, Any
             cause="a table needs at least one, unless LOCATION points at a table that has them",
             remedy="name the columns, or use AS SELECT",
         )
-    metadata = format.new_metadata(dict(request), None)
+    metadata = format.new_metadata(with_defaults(request, format), None)
     staged = _staged("create", format, location, metadata, None, pointer)
     return table_answer(address, location, format, metadata, None, staged=staged)
 
@@ -166,6 +167,7 @@ def _stage_adoption(address: Address, present: OpenTable, request: Mapping[str, 
             remedy="leave PARTITIONED BY out, or choose another location",
             location=present.location,
         )
+    require_same(request, present.format, metadata, address.shown, present.location)
     staged = _staged("adopt", present.format, present.location, metadata, snapshot, True)
     return table_answer(address, present.location, present.format, metadata, None, snapshot.capabilities, staged)
 
@@ -185,7 +187,7 @@ def _stage_replace(address: Address, existing: OpenTable, request: Mapping[str, 
         )
     base = existing.latest()
     base.require_writable()
-    metadata = existing.format.new_metadata(dict(request), base)
+    metadata = existing.format.new_metadata(with_defaults(request, existing.format), base)
     staged = _staged("replace", existing.format, existing.location, metadata, base, False)
     return table_answer(address, existing.location, existing.format, metadata, None, base.capabilities, staged)
 

@@ -7,6 +7,7 @@ below `write.` and `delta.` are table properties, and the format knows them. Any
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,6 +32,10 @@ def _whole(text: str) -> str | None:
     return None if text.strip().isascii() and text.strip().isdigit() else "it is a whole number from 0"
 
 
+def _integer(text: str) -> str | None:
+    return None if re.fullmatch(r"[+-]?[0-9]{1,18}", text.strip()) else "it is a whole number"
+
+
 _flag = _one_of("true", "false")
 
 # What is obeyed, with the check of its value.
@@ -44,7 +49,7 @@ _OBEYED: dict[str, Callable[[str], str | None]] = {
     "txnAppId": _any,
     "txnVersion": _any,  # both are looked at together
     "userMetadata": _any,
-    "maxRecordsPerFile": _whole,
+    "maxRecordsPerFile": _integer,  # without limit up to 0, as in Spark
     "compression": _one_of(*_CODECS),
     "versionAsOf": _whole,
     "timestampAsOf": _any,
@@ -65,6 +70,27 @@ _ELSEWHERE = (
     "checkpointLocation",
 )  # fmt: skip
 KNOWN = (*_OBEYED, *_ELSEWHERE)
+
+
+# Obeyed by a single write, whatever the table says.
+_OF_A_WRITE = (
+    "write.distribution-mode",
+    "write.advisory-partition-size",
+    "write.fanout-files",
+    "write.sort-columns",
+)
+
+
+def overruled(options: Mapping[str, Any], properties: Mapping[str, str]) -> list[str]:
+    """Options that name properties of a table that is there, and has others: in words."""
+    actual = {key.lower(): value for key, value in properties.items()}
+    found = []
+    for name, value in options.items():
+        key = name.lower()
+        if key.startswith(PROPERTIES) and key not in _OF_A_WRITE and actual.get(key) != str(value):
+            has = f"the table has {actual[key]}" if key in actual else "the table does not have it"
+            found.append(f"{name}={value}: {has}")
+    return found
 
 
 def require_known(options: Mapping[str, Any], formats: Mapping[str, Format]) -> None:

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from lakemend.brain import ranges
 from lakemend.brain.predicates import Predicate, exact_column, flattened
+from lakemend.formats import char_types
 from lakemend.formats.format import Metadata
 from lakemend.schema import DataType, decimal_of, find
 
@@ -36,7 +37,6 @@ _MANY_PAIRS = 500_000
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _FLIPPED = {"=": "=", "<>": "<>", "<=>": "<=>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _DISCRETE = ("integer", "boolean", "date", "timestamp", "timestamp_ntz")
-_DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
 _INTEGERS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 
 
@@ -71,6 +71,7 @@ class _Boxes:
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
+        self._declared = char_types.declared(metadata.schema)
 
     def where(self, node: Predicate, wanted: bool) -> list[Box]:
         """Boxes that hold every row for which the predicate is `wanted` (never null)."""
@@ -156,8 +157,7 @@ class _Boxes:
             found = exact_column(self._metadata, tuple(node["col"]))
             if found is None or found[2]:
                 return None
-            field = find(self._metadata.schema, found[0]) or {}
-            declared = (field.get("metadata") or {}).get(_DECLARED, found[1])
+            declared = (find(self._declared, found[0]) or {}).get("type", found[1])
             return _Column(found[0], declared if str(declared).startswith("char(") else found[1], found[1], ())
         if node.get("op") == "CAST" and len(node.get("args", ())) == 1:
             inner = self._column(node["args"][0])

@@ -7,7 +7,6 @@ Calls come from many threads at once; a Brain keeps no state per thread.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -31,10 +30,11 @@ from lakemend.brain.predicates import conjunction, evaluate, of_snapshot
 from lakemend.brain.tables import OpenTable, Tables, version_number
 from lakemend.errors import InvalidInputError, LakemendError, StorageError
 from lakemend.formats.format import Format, Snapshot
-from lakemend.formats.zone import in_zone
+from lakemend.formats.zone import in_zone, padding_chars
+from lakemend.redaction import logger
 from lakemend.report import Report
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _REMEMBERED = 1000  # reports nobody has fetched, tables staged
 
@@ -93,7 +93,7 @@ class Brain:
         if not isinstance(request, dict):
             raise InvalidInputError(f"the request of {op} is not an object", remedy="send a JSON object")
         try:
-            with in_zone(request.get("time_zone")):
+            with in_zone(request.get("time_zone")), padding_chars(request.get("pad_chars") is True):
                 return operation(request)
         except LakemendError:
             raise

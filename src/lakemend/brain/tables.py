@@ -8,7 +8,6 @@ read from storage while the lock is held.
 
 from __future__ import annotations
 
-import logging
 import os
 import posixpath
 import re
@@ -19,9 +18,10 @@ from dataclasses import dataclass, field
 
 from lakemend.errors import CorruptTableError, NotATableError, TableNotFoundError, VersionNotFoundError
 from lakemend.formats.format import Format, Snapshot, Table
+from lakemend.redaction import logger
 from lakemend.storage import Entry, Store, local_path, normalise, open_store
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 # Data files of a write that makes its table; the connector names them so (write/DataFile.scala).
 FIRST_WRITE = re.compile(r"\.?part-\d{5,}-[0-9a-f-]{36}-first(\.\w+)*\.parquet(\.crc)?")

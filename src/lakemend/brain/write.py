@@ -1,18 +1,17 @@
 """`commit`: what a finished write does to its table, in one version.
 
-The service calls this with the connector's requests; `changes.py` says which files leave, and
-`commit.py` makes the version or raises. The `Report` of the write is built here. Once the version has landed, the
-write has succeeded: what fails afterwards is a warning in the log. A token names every write (`outcomes.py`,
-`abort.py`).
+The service calls this with the connector's requests; `target.py` says which table they are for, `changes.py` which
+files leave, and `commit.py` makes the version or raises. The `Report` of the write is built here. Once the version has
+landed, the write has succeeded: what fails afterwards is a warning in the log. A token names every write
+(`outcomes.py`, `abort.py`).
 """
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -23,22 +22,27 @@ from lakemend.brain.addresses import Address
 from lakemend.brain.balance import require_balance, told_tally
 from lakemend.brain.commit import ISOLATED, CommitResult
 from lakemend.brain.commit import commit as make_version
-from lakemend.brain.description import from_json
 from lakemend.brain.earlier_reads import require_unchanged
-from lakemend.brain.evolution import merged_changes
 from lakemend.brain.feed import require_complete
-from lakemend.brain.known_formats import format_named
+from lakemend.brain.options import overruled
 from lakemend.brain.plan import live_rows
 from lakemend.brain.predicate_text import to_sql
 from lakemend.brain.predicates import Predicate, conjunction
 from lakemend.brain.pruning import kept_rows
-from lakemend.brain.tables import OpenTable, version_number
-from lakemend.errors import CommitConflictError, CommitUnknownError, InvalidInputError, UnsupportedFeatureError
+from lakemend.brain.tables import OpenTable
+from lakemend.brain.target import Options, Target, target_of
+from lakemend.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    InvalidInputError,
+    LakemendError,
+)
 from lakemend.formats.format import Change, Masked, Metadata, Removed, Snapshot
+from lakemend.redaction import logger
 from lakemend.report import Report
-from lakemend.storage import join, open_store
+from lakemend.storage import join
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _COUNTS = {
     "inserted": ("numInserted", "numInsertedRows", "numTargetRowsInserted"),
@@ -46,51 +50,8 @@ _COUNTS = {
     "deleted": ("numDeleted", "numDeletedRows", "numTargetRowsDeleted"),
     "copied": ("numCopied", "numCopiedRows", "numTargetRowsCopied"),
 }
-_TRUE = ("true", "1", "yes", "on")
 # Where history shows what was replaced.
 _REPLACED_TEXT = {"replace_where": "predicate", "replace_using": "replaceUsing", "replace_on": "replaceOn"}
-
-
-@dataclass(frozen=True)
-class Target:
-    """The table a write goes to and the snapshot it was planned on (None: the write creates the table)."""
-
-    opened: OpenTable
-    base: Snapshot | None
-    metadata: Metadata | None  # the definition the write brings, if it changes
-    replaces: bool = False
-    pointer: bool = False
-
-
-class Options:
-    """Write options, whose names Spark compares without case."""
-
-    def __init__(self, options: Mapping[str, Any] | None) -> None:
-        self._options = {key.lower(): value for key, value in (options or {}).items()}
-
-    def get(self, name: str) -> str | None:
-        value = self._options.get(name.lower())
-        return None if value is None else str(value)
-
-    def flag(self, name: str) -> bool:
-        return (self.get(name) or "").strip().lower() in _TRUE
-
-    @property
-    def transaction(self) -> tuple[str, int] | None:
-        app_id, version = self.get("txnAppId"), self.get("txnVersion")
-        if app_id is None and version is None:
-            return None
-        try:
-            number = int(version or "")
-        except ValueError:
-            number = -1
-        if not app_id or number < 0:
-            raise InvalidInputError(
-                f"the transaction {app_id!r} {version!r} is not complete",
-                cause="an idempotent write needs txnAppId and txnVersion, a whole number",
-                remedy="set both options, or neither",
-            )
-        return app_id, number
 
 
 def commit(address: Address, request: Mapping[str, Any]) -> Report:
@@ -102,9 +63,12 @@ def _commit(address: Address, request: Mapping[str, Any]) -> Report:
     started = time.perf_counter()
     operation = changes.operation_of(request)
     options = Options(request.get("options"))
-    target = _target(address, request, options)
+    target = target_of(address, request, options)
     if (request.get("staged") or {}).get("kind") == "adopt":
         return _adopt(address, target, request)
+    if target.base is not None and not target.replaces:
+        for told in overruled(request.get("options") or {}, target.base.metadata.properties):
+            log.warning("an option of the %s to %s is ignored, %s; use ALTER TABLE", operation, address.shown, told)
     change = _change(target, request, operation, options)
     report = _report(address, target, change, request)
     if not _does_something(change):
@@ -178,106 +142,6 @@ def _named(address: Address, target: Target) -> Iterator[None]:
         # The one who had reserved it may have taken it back since.
         with _afterwards("naming it", target):
             address.catalog.reserve(address.namespace, address.name, target.opened.location)
-
-
-def _target(address: Address, request: Mapping[str, Any], options: Options) -> Target:
-    staged = request.get("staged")
-    if staged:
-        return _staged_target(address, staged)
-    if request.get("version") is None:
-        return _created_target(address, request)
-    opened = address.open()
-    base = _base(opened, version_number(request["version"]), request.get("table_id"))
-    return Target(opened, base, _evolved(opened, base, request, options))
-
-
-def _staged_target(address: Address, staged: Mapping[str, Any]) -> Target:
-    metadata = from_json(staged["metadata"])
-    if staged["base"] is not None:
-        opened = address.tables.open(staged["location"])
-        base = _base(opened, staged["base"], staged["base_id"])
-        return Target(opened, base, metadata, replaces=staged["kind"] == "replace", pointer=staged["pointer"])
-    format = address.tables.formats[staged["format"]]
-    opened = OpenTable(format, format.open(open_store(staged["location"])), staged["location"])
-    return Target(opened, None, metadata, pointer=staged["pointer"])
-
-
-def _created_target(address: Address, request: Mapping[str, Any]) -> Target:
-    """The first write to a path makes the table."""
-    location = address.location
-    if address.tables.find(location) is not None:
-        raise CommitConflictError(
-            f"the table {location} was created by another writer",
-            cause="it did not exist when this statement began",
-            remedy="nothing was changed: run the statement again",
-            operation=request.get("operation"),
-            version=0,
-        )
-    if not request.get("schema", {}).get("fields"):
-        raise InvalidInputError(
-            f"{address.shown} cannot be created",
-            cause="the write names no columns",
-            remedy="write a frame with columns",
-        )
-    format = format_named(address.tables.formats, request.get("format"))
-    keys = ("schema", "partitioning", "properties", "comment", "checks")
-    metadata = format.new_metadata({key: request.get(key) for key in keys if request.get(key) is not None}, None)
-    return Target(OpenTable(format, format.open(open_store(location)), location), None, metadata)
-
-
-def _base(opened: OpenTable, version: int, table_id: str | None) -> Snapshot:
-    """The snapshot that a write began on. A table that was dropped and made anew meanwhile must never be built upon."""
-    began = table_id if table_id is not None else opened.pinned(version).metadata.id
-    head = opened.latest()
-    if head.version >= version and head.metadata.id == began:
-        return opened.pinned(version, began)
-    raise CommitConflictError(
-        f"the table {opened.location} was replaced, or dropped and created again, while the statement ran",
-        cause=f"it began on version {version} of table {began}; there is version {head.version} "
-        f"of table {head.metadata.id}",
-        remedy="nothing was changed: run the statement again",
-        version=head.version,
-    )
-
-
-def _evolved(opened: OpenTable, base: Snapshot, request: Mapping[str, Any], options: Options) -> Metadata | None:
-    """The definition after schema evolution asked for with the write itself."""
-    schema = request.get("schema")
-    if request.get("schema_changes"):
-        metadata = opened.format.altered_metadata(base, request["schema_changes"])
-    elif schema and options.flag("overwriteSchema") and request["operation"] == "overwrite":
-        if conjunction(request.get("predicates") or []) != {"op": "ALWAYS_TRUE"}:
-            raise InvalidInputError(
-                "overwriteSchema needs every row to be replaced",
-                cause="rows outside the predicate would keep the old columns",
-                remedy="leave overwriteSchema out, or overwrite the whole table",
-            )
-        kept = {"properties": base.metadata.properties, "comment": base.metadata.comment}
-        metadata = opened.format.new_metadata(
-            {**kept, "schema": schema, "partitioning": request.get("partitioning") or [], "checks": {}}, base
-        )
-    elif schema and options.flag("mergeSchema"):
-        steps = merged_changes(base.metadata.schema, schema)
-        if not steps:
-            return None
-        metadata = opened.format.altered_metadata(base, steps)
-    else:
-        return None
-    _require_same_names(base.metadata, metadata)
-    return metadata
-
-
-def _require_same_names(old: Metadata, new: Metadata) -> None:
-    """Files were written before the new columns had physical names: both names must be the same."""
-    known = {field["name"] for field in old.schema["fields"]}
-    for logical, physical in zip(new.schema["fields"], new.physical["fields"], strict=True):
-        if logical["name"] not in known and logical["name"] != physical["name"]:
-            raise UnsupportedFeatureError(
-                f"column {logical['name']} cannot be added by this write",
-                cause="the table maps column names, and the files were written before the column had its own",
-                remedy="add the column with ALTER TABLE first",
-                column=logical["name"],
-            )
 
 
 def _change(target: Target, request: Mapping[str, Any], operation: str, options: Options) -> Change:
@@ -354,7 +218,11 @@ def _rows_changed(
     if tally is not None:
         assert base is not None
         died, places = changes.rows_seen(request, base, opened.table.store, with_places=tally.places is not None)
-        require_balance(change.operation, tally, written, died + sum(dead.values()), places)
+        try:
+            require_balance(change.operation, tally, written, died + sum(dead.values()), places)
+        except LakemendError:
+            changes.require_counted(request, base, opened.table.store)
+            raise
         counts: dict[str, int | None] = dict(tally.counts())
     else:
         summary: Mapping[str, int] = request.get("summary") or {}

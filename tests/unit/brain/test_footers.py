@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakemend.brain.footers import stored_rows
 from lakemend.errors import CorruptTableError
+from lakemend.formats.footers import stored_rows
 from lakemend.storage import Store, join, open_store
 
 ROWS = 1234

@@ -26,7 +26,8 @@ def test_misspelled_options(name: str, meant: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [("partitionOverwriteMode", "dynmic"), ("mergeSchema", "ture"), ("overwriteSchema", "1"), ("compression", "zst"),
-     ("maxRecordsPerFile", "-1"), ("MAXRECORDSPERFILE", "ten"), ("versionAsOf", "latest"), ("readChangeFeed", "yes"),
+     ("maxRecordsPerFile", "1.5"), ("MAXRECORDSPERFILE", "ten"), ("maxRecordsPerFile", "9" * 30),
+     ("versionAsOf", "latest"), ("readChangeFeed", "yes"),
      ("preserveDataGrouping", "maybe"), ("write.update.mode", "copy on write"), ("delta.appendOnly", "sure")],
 )  # fmt: skip
 def test_values_that_make_no_sense(name: str, value: str) -> None:
@@ -64,3 +65,8 @@ def test_known_names_are_far_from_each_other() -> None:
     for name in KNOWN:
         assert nearest(name, KNOWN) is None
     assert nearest("readChangeFeed", ["readChangeData"]) is None
+
+
+@pytest.mark.parametrize("value", ["-1", "0", " 5 ", "+7", -1])
+def test_files_of_any_number_of_rows(value: object) -> None:
+    require_known({"maxRecordsPerFile": value}, known_formats())

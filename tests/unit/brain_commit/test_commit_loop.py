@@ -40,6 +40,28 @@ def test_a_transaction_that_was_recorded_is_skipped(lake: Lake) -> None:
     assert stale.skipped and lake.table.latest().version == 1
 
 
+def test_a_transaction_whose_record_was_taken_back_is_checked_like_any_other(lake: Lake) -> None:
+    base = lake.table.latest()
+    for recorded in (5, 3):
+        lake.append(lake.write([ROW]), transaction=("app", recorded))
+    with pytest.raises(CommitConflictError) as caught:
+        commit(lake.table, base, Change("append", added=[lake.write([ROW])], transaction=("app", 5)))
+    assert caught.value.rule == "transaction" and lake.table.latest().version == 2
+
+
+@pytest.mark.parametrize("told", [0, 1, 2])
+def test_winners_that_the_log_has_lost_are_a_conflict(lake: Lake, monkeypatch: pytest.MonkeyPatch, told: int) -> None:
+    """Clean-up between two looks at the log: nobody knows what the other writers did."""
+    base = lake.table.latest()
+    for _ in range(3):
+        lake.append_rows(ROW)
+    winners = lake.table.changes_since(base.version)[:told]
+    monkeypatch.setattr(lake.table, "changes_since", lambda version: winners)
+    with pytest.raises(CommitConflictError, match="log has lost") as caught:
+        commit(lake.table, base, Change("delete", masked=[lake.masked(base, 0, 1)], read_predicate=equals("id", 7)))
+    assert caught.value.rule == "log" and lake.table.latest().version == 3
+
+
 def test_attempts_are_bounded(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 

@@ -222,21 +222,6 @@ def _longs(values: tuple[int, ...]) -> list[dict[str, Any]]:
     return [{"lit": value, "type": "long"} for value in values]
 
 
-def test_a_copy_of_an_append_that_was_passed_over_is_not(lake: Lake) -> None:
-    """A statement that came before an append cannot come after one that has seen the append, and may have to."""
-    base = lake.table.latest()
-    ours = replace(update("mor", 1).change(lake, base), isolation="write-serializable")
-    lake.append(lake.write([{"id": 1, "x": 9.0}, {"id": 80, "x": 9.0}], partition=("c",)))
-    seen = lake.table.latest()
-    copy = lake.write([{"id": 1, "x": 9.0}], partition=("c",))
-    gone = lake.removed(seen, file_of(seen, "c"))
-    winner = Change(
-        "delete", added=[copy], removed=gone, read_predicate=equals("id", 80), brings={"op": "ALWAYS_FALSE"}
-    )
-    landed = commit(lake.table, seen, winner).version
-    check_conflict(lake, base, ours, landed, "match")
-
-
 def test_one_application_id_is_for_one_writer(lake: Lake) -> None:
     base = lake.table.latest()
     one, other = (append((i, "a", 0.0)).change(lake, base) for i in (50, 51))

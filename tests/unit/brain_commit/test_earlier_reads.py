@@ -58,3 +58,10 @@ def test_under_snapshot_isolation_nothing_that_was_read_matters(tmp_path: Path) 
     opened, version = moved(tmp_path, append((50, "a", 1.0)))
     change = Change("append", isolation="snapshot")
     require_unchanged(opened, opened.latest(), change, [{"version": str(version), "predicates": []}])
+
+
+def test_rows_that_were_appended_before_the_base_cannot_have_come_later(tmp_path: Path) -> None:
+    opened, version = moved(tmp_path, append((50, "a", 1.0)))
+    change = Change("append", isolation="write-serializable")
+    with pytest.raises(CommitConflictError, match="read the rows again"):
+        require_unchanged(opened, opened.latest(), change, [{"version": str(version), "predicates": [part("a")]}])

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from lakemend.brain.commit import commit
-from lakemend.brain.masks import masked_positions
 from lakemend.brain.service import Brain
 from lakemend.errors import CommitConflictError, CorruptTableError, InvalidInputError
 from lakemend.formats.delta import deletion_vector as dv
 from lakemend.formats.format import Change, Mask, Masked, Snapshot
+from lakemend.formats.masks import masked_positions
 from lakemend.storage import join
 from tests.unit.delta_write.delta_tables import Lake, equals
 
