@@ -6,7 +6,7 @@ import java.util.{HexFormat, Map => JMap}
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.spark.SparkThrowable
-import org.apache.spark.sql.lakemend.SparkBridge
+import org.apache.spark.sql.lakemend.{Padding, SparkBridge}
 
 /** The one way from Spark to the brain (`lakemend.brain.service.Brain`): JSON out, JSON back, errors as [[LakemendException]]. */
 object Bridge {
@@ -30,6 +30,7 @@ object Bridge {
     val channel = brain.getOrElse(throw LakemendException.withoutBrain())
     // Stored values may be local times.
     request.put("time_zone", SparkBridge.timeZone)
+    if (Padding.isOn) request.put("pad_chars", true)
     val answer =
       try channel.call(op, request.toString)
       catch {

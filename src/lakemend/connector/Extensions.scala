@@ -2,7 +2,7 @@ package lakemend
 
 import lakemend.catalog.{LakeCatalog, PathTable, PathTables}
 import lakemend.changes.ChangesInPlan
-import lakemend.rows.OwnReads
+import lakemend.rows.{OneWrite, OwnReads}
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions, SparkSessionExtensionsProvider}
 import org.apache.spark.sql.catalyst.analysis.{RelationTimeTravel, UnresolvedRelation}
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression
@@ -10,17 +10,22 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.lakemend.{AllowedExpressions, BeforeImage, ChecksLast, EmptyIsNull, Fates, GeneratedColumns, GroupedTasks, HoldRowChanges, JoinPruning, MergePlan, PackUnused, PartitionsFirst, ReplaceRows, SaveAsTable, ShowCreate, SparkBridge, StatementReads, UnsteadySource, WholeDelete, WholeTarget}
+import org.apache.spark.sql.lakemend.{AllowedChecks, AllowedExpressions, AlterSameTable, BeforeImage, ChecksLast, EmptyIsNull, Fates, FoundPlaces, GeneratedColumns, GroupedTasks, HoldRowChanges, InsertOverwrite, JoinPruning, MergePlan, NewTableOptions, PackUnused, PaddedTarget, PartitionsFirst, ReadsBeforeEvolution, ReplaceRows, SaveAsTable, ShowCreate, SparkBridge, StatementReads, SteadyCondition, UnsteadySource, WholeDelete, WholeTarget}
 
 /** Found by every new session through META-INF/services. */
 class Extensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectHintResolutionRule(_ => PathsInTime)
     extensions.injectHintResolutionRule(_ => HoldRowChanges)
+    extensions.injectHintResolutionRule(_ => InsertOverwrite)
     extensions.injectResolutionRule(PathsInCatalog(_))
     extensions.injectResolutionRule(GeneratedColumns(_))
+    extensions.injectResolutionRule(_ => FoundPlaces)
+    extensions.injectResolutionRule(_ => AllowedChecks)
     extensions.injectResolutionRule(ChangesInPlan(_))
     extensions.injectResolutionRule(_ => SaveAsTable)
+    extensions.injectResolutionRule(_ => NewTableOptions)
+    extensions.injectPostHocResolutionRule(_ => AlterSameTable)
     extensions.injectPostHocResolutionRule(_ => ShowCreate)
     extensions.injectResolutionRule(UnsteadySource(_))
     extensions.injectResolutionRule(_ => EmptyIsNull)
@@ -32,12 +37,16 @@ class Extensions extends SparkSessionExtensionsProvider {
       session.experimental.extraOptimizations ++= late.diff(session.experimental.extraOptimizations)
       MergePlan(session)
     }
+    extensions.injectOptimizerRule(SteadyCondition(_))
     extensions.injectOptimizerRule(BeforeImage(_))
     extensions.injectCheckRule(OwnReads(_))
+    extensions.injectCheckRule(_ => OneWrite)
     extensions.injectPostHocResolutionRule(AllowedExpressions(_))
     extensions.injectPostHocResolutionRule(ReplaceRows(_))
     extensions.injectPostHocResolutionRule(_ => ChecksLast)
     extensions.injectPostHocResolutionRule(_ => WholeDelete)
+    extensions.injectPostHocResolutionRule(_ => PaddedTarget)
+    extensions.injectPostHocResolutionRule(_ => ReadsBeforeEvolution)
     extensions.injectQueryStagePrepRule(_ => PackUnused)
     extensions.injectQueryStagePrepRule(_ => WholeTarget)
     extensions.injectColumnar(_ => GroupedTasks)

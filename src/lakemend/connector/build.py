@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import io
-import logging
 import os
 import re
 import subprocess
@@ -26,8 +25,9 @@ from pathlib import Path
 
 from lakemend import cache, java
 from lakemend.errors import SessionError
+from lakemend.redaction import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 SUPPORTED = "4.3"
 SOURCES = Path(__file__).parent

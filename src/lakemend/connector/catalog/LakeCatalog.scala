@@ -40,16 +40,27 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Funct
 
   override def name: String = catalogName
 
+  /** The id of the one table that `alterTable` may change, where a statement has been analyzed with it. */
+  def pinnedId: Option[String] = None
+
+  /** This catalog for an ALTER of the table with that id. */
+  def altering(id: String): LakeCatalog = {
+    val same = new LakeCatalog { override val pinnedId: Option[String] = Some(id) }
+    same.open(catalogName, warehouse)
+    same
+  }
+
   /**
    * A statement's view of a catalog is that catalog. Spark looks for a frame's table among those that the statement has
-   * resolved, by its catalog, and where it is not found so, takes it with other columns than the frame has.
+   * resolved, by its catalog, and where it is not found so, takes it with other columns than the frame has. One that is
+   * pinned differs: Spark does not see a change of a plan that leaves it equal.
    */
   override def equals(other: Any): Boolean = other match {
-    case that: LakeCatalog => name == that.name && warehouse == that.warehouse
+    case that: LakeCatalog => name == that.name && warehouse == that.warehouse && pinnedId == that.pinnedId
     case _ => false
   }
 
-  override def hashCode: Int = (name, warehouse).hashCode
+  override def hashCode: Int = (name, warehouse, pinnedId).hashCode
 
   override def defaultNamespace: Array[String] = Array("default")
 
@@ -112,10 +123,11 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Funct
   override def alterTable(ident: Identifier, changes: TableChange*): Table = onTable(ident) {
     val request = Bridge.request()
     request.set[JsonNode]("table", address(ident))
+    pinnedId.foreach(request.put("table_id", _))
     changes.foreach {
       case add: TableChange.AddConstraint =>
         // The constraint belongs to the table whose rows are looked at here.
-        request.put("table_id", load(ident, identity).asInstanceOf[LakeTable].meta.tableId)
+        if (pinnedId.isEmpty) request.put("table_id", load(ident, identity).asInstanceOf[LakeTable].meta.tableId)
         requireTrue(ident, add)
       case _ =>
     }

@@ -198,10 +198,11 @@ case class PathWrite(mode: SaveMode, options: CaseInsensitiveStringMap, data: Da
     data.writeTo(table).options(passed)
   }
 
-  /** Options that name table properties become the new table's. */
   private def creating(writer: DataFrameWriterV2[Row]): CreateTableWriter[Row] = {
-    val properties = options.asCaseSensitiveMap.asScala.filter { case (k, _) => k.startsWith("delta.") || k.startsWith("write.") }
-    val plain = properties.foldLeft(writer.using("delta")) { case (w, (k, v)) => w.tableProperty(k, v) }
+    val plain = writer.using("delta")
+    partitionColumns.find(c => c.contains(".") && !data.columns.exists(_.equalsIgnoreCase(c))).foreach(c =>
+      throw LakemendException.invalid(s"the table cannot be partitioned by $c", "partition columns are top-level columns",
+        "add a top-level column with its value and partition by that"))
     // Spark turns such a column back into text, quoted if it has a dot and bare otherwise, and parses that again.
     val columns = partitionColumns.map(c => functions.col(quoted(if (c.contains(".")) c else quoted(c))))
     if (columns.isEmpty) plain else plain.partitionedBy(columns.head, columns.tail: _*)

@@ -108,6 +108,7 @@ object MetadataColumns {
   val Partition = "_partition"
   /** The whole row, for row changes that leave a record of it. */
   val Before = "_before"
+  val Names: Seq[String] = Seq(File, Position, Partition, Before)
 
   def all(meta: TableMeta): Array[MetadataColumn] = {
     val place = Array(column(File, DataTypes.StringType, "the data file the row lies in"),

@@ -39,6 +39,9 @@ class StatementCatalog(catalog: String, warehouse: Option[String]) extends LakeC
     table(ident, evolved)
   }
 
+  /** Whether the table has got columns that only this statement knows of. */
+  def hasEvolved(ident: Identifier): Boolean = synchronized(pending.contains(ident))
+
   /** One record of reads per table, which may be named in several ways. */
   private def table(ident: Identifier, meta: TableMeta): LakeTable = {
     val table = new LakeTable(meta, reads.getOrElseUpdate(meta.key, new Reads))

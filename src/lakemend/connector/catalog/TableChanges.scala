@@ -5,6 +5,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
 import lakemend.{Bridge, LakemendException, Wire}
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.catalog.{ColumnDefaultValue, TableCatalog, TableChange, TableInfo}
 import org.apache.spark.sql.connector.catalog.TableChange._
 import org.apache.spark.sql.connector.catalog.constraints.{Check, Constraint}
@@ -86,6 +87,9 @@ object TableRequests {
     TableCatalog.PROP_OWNER, TableCatalog.PROP_EXTERNAL, TableCatalog.PROP_IS_MANAGED_LOCATION, TableCatalog.PROP_TABLE_TYPE,
     "path")
 
+  /** Settings of a session that are properties of the tables it makes, as users of delta-spark have them. */
+  private val Defaults = "spark.databricks.delta.properties.defaults."
+
   def stage(mode: String, info: TableInfo): ObjectNode = {
     val asked = info.properties.asScala
     val schema = Columns.toSchema(info.columns)
@@ -99,6 +103,10 @@ object TableRequests {
     val properties = node.putObject("properties")
     asked.foreach { case (k, v) =>
       if (!notProperties(k) && !k.startsWith(TableCatalog.OPTION_PREFIX)) properties.put(k, v)
+    }
+    val defaults = node.putObject("defaults")
+    SparkSession.active.conf.getAll.foreach { case (k, v) =>
+      if (k.startsWith(Defaults)) defaults.put(k.stripPrefix(Defaults), v)
     }
     val checks = node.putObject("checks")
     info.constraints.map(check).foreach { case (name, sql) => checks.put(name, sql) }

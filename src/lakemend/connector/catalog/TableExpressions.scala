@@ -3,13 +3,13 @@ package org.apache.spark.sql.lakemend
 import java.util.Locale
 
 import lakemend.LakemendException
-import lakemend.catalog.{LakeTable, TableMeta}
+import lakemend.catalog.{LakeCatalog, LakeTable, TableMeta}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.FunctionIdentifier
-import org.apache.spark.sql.catalyst.analysis.{FunctionRegistry, UnresolvedAttribute, UnresolvedExtractValue, UnresolvedFunction}
+import org.apache.spark.sql.catalyst.analysis.{FunctionRegistry, ResolvedIdentifier, UnresolvedAttribute, UnresolvedExtractValue, UnresolvedFunction}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.parser.ParseException
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, V2WriteCommand}
+import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.write.RowLevelOperationTable
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -144,6 +144,31 @@ object TableExpressions {
       s"the ${kind.name} of $owner uses $what: $sql", remedy)
 
   private val remedy = "only columns and built-in functions that depend on nothing but their arguments are allowed there; see docs/security.md"
+}
+
+/** Refuses CHECKs that may not be run, before Spark looks at them and, in ALTER TABLE, at the rows with them. */
+object AllowedChecks extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    plan.foreach {
+      case add: AddCheckConstraint => add.child.collectFirst { case r: DataSourceV2Relation => r.table }.foreach {
+        case table: LakeTable => require(Seq(add.checkConstraint), Some(table.meta.schema.fieldNames.toSeq))
+        case _ =>
+      }
+      case create: V2CreateTablePlan => (create.name, create.children ++ create.expressions) match {
+        case (ResolvedIdentifier(_: LakeCatalog, _), parts) =>
+          parts.foreach { case spec: UnresolvedTableSpec => require(spec.constraints, None); case _ => }
+        case _ =>
+      }
+      case _ =>
+    }
+    plan
+  }
+
+  private def require(constraints: Seq[TableConstraint], columns: Option[Seq[String]]): Unit = constraints.foreach {
+    case check: CheckConstraint =>
+      TableExpressions.requireAllowed(TableExpressions.Check, s"the constraint ${check.userProvidedName}", check.condition, columns)
+    case _ =>
+  }
 }
 
 /** Refuses statements that write rows to a table whose expressions may not be run. */

@@ -29,11 +29,15 @@ class Grouping(fields: Seq[PartitionField], places: Array[Int]) {
 
   def key(file: DataFile): Seq[Any] = places.toSeq.map(place => file.partition(place))
 
-  /** One partition per key. */
-  def tasks(files: Seq[DataFile]): Array[InputPartition] = files.groupBy(key).map { case (values, together) =>
-    val slices = together.sortBy(_.path).map(file => new FileSlice(file, 0, file.size)).toArray
-    new KeyedSlices(slices, new GenericInternalRow(values.toArray)): InputPartition
-  }.toArray
+  /** One partition per key of all files, with those that are read. A scan may stand in several plans, and be filtered
+    * before the last of them is made: its keys are the same in each, or rows of other keys would meet. */
+  def tasks(all: Seq[DataFile], read: Seq[DataFile]): Array[InputPartition] = {
+    val together = read.groupBy(key)
+    all.map(key).distinct.map { values =>
+      val slices = together.getOrElse(values, Nil).sortBy(_.path).map(file => new FileSlice(file, 0, file.size))
+      new KeyedSlices(slices.toArray, new GenericInternalRow(values.toArray)): InputPartition
+    }.toArray
+  }
 
   /** The order of each task's rows, where every value lies in one file: by the value, which is the same for all of them,
     * and then as all files are sorted. Of several sorted files, rows would come one file after the other. */

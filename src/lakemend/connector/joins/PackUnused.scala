@@ -54,5 +54,5 @@ object PackUnused extends Rule[SparkPlan] {
  * knows.
  */
 object GroupedTasks extends ColumnarRule {
-  override def preColumnarTransitions: Rule[SparkPlan] = stage => SortEachValue(CoalesceKeys(PackUnused(stage)))
+  override def preColumnarTransitions: Rule[SparkPlan] = stage => SortEachValue(CoalesceKeys(PackUnused(OwnFilters(stage))))
 }

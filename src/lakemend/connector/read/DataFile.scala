@@ -33,18 +33,19 @@ object DataFile {
   def of(node: JsonNode, partitionTypes: Array[DataType], sorted: Seq[String] = Nil): DataFile = {
     val values = node.path("partition")
     val partition = Array.tabulate[Any](partitionTypes.length)(i => Wire.internal(values.get(i), partitionTypes(i)))
-    val rows = node.path("rows")
-    new DataFile(node.get("path").asText, node.get("size").asLong, if (rows.isNumber) rows.asLong else -1L,
-      node.path("modified").asLong(0), partition, mask(node.path("mask")), sorted)
+    val rows = if (node.path("rows").isNumber) node.get("rows").asLong else -1L
+    new DataFile(node.get("path").asText, node.get("size").asLong, rows,
+      node.path("modified").asLong(0), partition, mask(node.path("mask"), rows), sorted)
   }
 
   def partitionTypes(meta: TableMeta): Array[DataType] = meta.partitioning.map(_.dataType).toArray
 
-  private def mask(node: JsonNode): Option[MaskSource] =
+  private def mask(node: JsonNode, rows: Long): Option[MaskSource] =
     if (!node.isObject) None
     else {
       val cardinality = node.get("cardinality").asLong
-      Some(if (node.hasNonNull("inline")) InlineMask(cardinality, Base64.getDecoder.decode(node.get("inline").asText))
-      else StoredMask(cardinality, node.get("path").asText, node.get("offset").asLong, node.get("length").asInt))
+      Some(
+        if (node.hasNonNull("inline")) InlineMask(cardinality, Base64.getDecoder.decode(node.get("inline").asText), rows)
+        else StoredMask(cardinality, node.get("path").asText, node.get("offset").asLong, node.get("length").asInt, rows))
     }
 }

@@ -35,7 +35,7 @@ class LakeScan(
 
   override def predicatesRead: Seq[Predicate] = request.predicates
 
-  private lazy val planned: FilePlan = request.plan()
+  private[read] lazy val planned: FilePlan = request.plan()
 
   @volatile private var runtime: Seq[Predicate] = Nil
   @volatile private var keys: Seq[KeyFilter] = Nil
@@ -50,6 +50,10 @@ class LakeScan(
 
   /** Whether this scan finds the rows of an UPDATE, DELETE or MERGE. */
   @volatile var isRowChange: Boolean = false
+
+  /** The same scan without what was known at run time elsewhere: see `OwnFilters`. A statement that changes rows asks its
+    * own scan which files it has read. */
+  def own: LakeScan = if (isRowChange) this else new OwnScan(this, columns, limit, wholeFiles, grouped)
 
   /** Whether the files it reads are those that a statement replaces. */
   def rewrites: Boolean = isRowChange && wholeFiles
@@ -135,7 +139,7 @@ class LakeScan(
   override def outputOrdering: Array[SortOrder] =
     grouping.fold(Array.empty[SortOrder])(_.ordering(planned.files, columns).toArray)
 
-  override def planInputPartitions: Array[InputPartition] = grouping.fold(packed)(_.tasks(plan.files))
+  override def planInputPartitions: Array[InputPartition] = grouping.fold(packed)(_.tasks(planned.files, plan.files))
 
   /** Files in as few tasks as it takes. */
   def packed: Array[InputPartition] = FilePacking.pack(SparkSession.active, plan.files, splitting = !wholeFiles)
@@ -164,7 +168,8 @@ class LakeScan(
   // Whether positions are read depends on all planned files, so that it does not change when runtime filters arrive.
   private lazy val read = ReadColumns.of(meta, columns, withMasks = planned.files.exists(_.mask.isDefined))
 
-  private def key: Seq[Any] = Seq(request.key, columns, limit, wholeFiles, grouped)
+  // Spark keeps the node it has where a rule puts an equal one in its place.
+  private def key: Seq[Any] = Seq(getClass, request.key, columns, limit, wholeFiles, grouped)
 
   override def equals(other: Any): Boolean = other match {
     case that: LakeScan => (this eq that) || key == that.key
@@ -172,4 +177,13 @@ class LakeScan(
   }
 
   override def hashCode: Int = Objects.hash(meta.tableId, meta.version, columns, limit)
+}
+
+/** A scan of one plan that is run; its files before any runtime filter are those of the scan it was made of. */
+final class OwnScan(
+    of: LakeScan, columns: StructType, limit: Option[Int], wholeFiles: Boolean, grouped: Grouping.Mode)
+    extends LakeScan(of.request, columns, limit, wholeFiles, grouped, of.record) {
+  override private[read] lazy val planned: FilePlan = of.planned
+
+  override def own: LakeScan = this
 }

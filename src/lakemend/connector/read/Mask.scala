@@ -26,15 +26,17 @@ sealed trait MaskSource extends Serializable {
   def read(conf: => Configuration, owner: String): Mask = new Mask(positions(conf, owner))
 }
 
-/** A mask in one piece. */
+/** A mask in one piece, of a file that has `rows` rows; -1 if that is not known. */
 sealed trait WholeMask extends MaskSource {
+  def rows: Long
+
   /** The blob: magic and bitmap. */
   protected def blob(conf: => Configuration): Array[Byte]
 
   protected def place: String
 
   override def positions(conf: => Configuration, owner: String): Roaring64NavigableMap =
-    try Mask.positions(blob(conf), cardinality)
+    try Mask.positions(blob(conf), cardinality, rows)
     catch {
       case e: InterruptedIOException => throw e
       case e @ (_: IOException | _: RuntimeException) => throw ReadErrors.unreadableMask(s"of $owner, $place,", e)
@@ -54,14 +56,15 @@ final case class UnitedMask(cardinality: Long, parts: Seq[MaskSource]) extends M
   }
 }
 
-final case class InlineMask(cardinality: Long, bytes: Array[Byte]) extends WholeMask {
+final case class InlineMask(cardinality: Long, bytes: Array[Byte], rows: Long = -1) extends WholeMask {
   override def storedBytes: Long = 0
   override protected def blob(conf: => Configuration): Array[Byte] = bytes
   override protected def place: String = "kept in the table's log"
 }
 
 /** In a file: big-endian size at `offset`, `length` bytes of blob, big-endian CRC-32 of them. */
-final case class StoredMask(cardinality: Long, path: String, offset: Long, length: Int) extends WholeMask {
+final case class StoredMask(cardinality: Long, path: String, offset: Long, length: Int, rows: Long = -1)
+    extends WholeMask {
   override def storedBytes: Long = length
   override protected def place: String = s"at byte $offset of $path"
 
@@ -134,8 +137,8 @@ final class Mask(bitmap: Roaring64NavigableMap) {
 object Mask {
   private val Magic = 1681511377
 
-  /** The positions in a blob, checked against the number they should be. */
-  def positions(blob: Array[Byte], cardinality: Long): Roaring64NavigableMap = {
+  /** The positions in a blob, ascending, as many as they should be, and all of them below `rows` unless that is -1. */
+  def positions(blob: Array[Byte], cardinality: Long, rows: Long = -1): Roaring64NavigableMap = {
     if (blob.length < 12) throw new IOException(s"it has only ${blob.length} bytes")
     val magic = ByteBuffer.wrap(blob).order(ByteOrder.LITTLE_ENDIAN).getInt(0)
     if (magic != Magic) throw new IOException(s"it begins with $magic instead of $Magic")
@@ -143,10 +146,23 @@ object Mask {
     bitmap.deserializePortable(new DataInputStream(new ByteArrayInputStream(blob, 4, blob.length - 4)))
     val found = bitmap.getLongCardinality
     if (found != cardinality) throw new IOException(s"it holds $found rows and should hold $cardinality")
+    val last = lastOf(bitmap, cardinality)
+    if (rows >= 0 && last >= rows)
+      throw new IOException(s"it masks row $last (counted from 0), and the file has $rows rows")
     bitmap
   }
 
-  def parse(blob: Array[Byte], cardinality: Long): Mask = new Mask(positions(blob, cardinality))
+  /** The highest position, -1 if there is none. What a bitmap says of itself is not trusted: each position is seen. */
+  private def lastOf(bitmap: Roaring64NavigableMap, cardinality: Long): Long = {
+    var (last, count, ascending) = (-1L, 0L, true)
+    bitmap.forEach { position =>
+      ascending &= position > last
+      last = position
+      count += 1
+    }
+    if (!ascending || count != cardinality) throw new IOException("its bitmap is damaged: it holds rows twice or unsorted")
+    last
+  }
 
   /** The blob of a bitmap in the portable format. */
   def blob(bitmap: Array[Byte]): Array[Byte] =

@@ -109,6 +109,8 @@ object ReadColumns {
 object PhysicalType {
   private val FieldId = "parquet.field.id"
   private val ExistsDefault = "EXISTS_DEFAULT"
+  /** On a stored field: some files may hold a narrower type. */
+  val Widened = "widened"
 
   def field(requested: StructField, logical: StructField, physical: StructField, byId: Boolean): StructField = {
     val metadata = new MetadataBuilder
@@ -119,13 +121,13 @@ object PhysicalType {
       requested.nullable, metadata.build())
   }
 
-  /** The path of a column inside data files; None if the table has no such column. */
-  def path(logical: Seq[String], schema: StructType, physical: StructType): Option[Seq[String]] =
+  /** A column as data files have it, below the structs that hold it; None if the table has no such column. */
+  def fields(logical: Seq[String], schema: StructType, physical: StructType): Option[Seq[StructField]] =
     schema.fieldNames.indexOf(logical.head) match {
       case -1 => None
-      case i if logical.length == 1 => Some(Seq(physical(i).name))
+      case i if logical.length == 1 => Some(Seq(physical(i)))
       case i => (schema(i).dataType, physical(i).dataType) match {
-        case (inner: StructType, below: StructType) => path(logical.tail, inner, below).map(physical(i).name +: _)
+        case (inner: StructType, below: StructType) => fields(logical.tail, inner, below).map(physical(i) +: _)
         case _ => None
       }
     }

@@ -32,6 +32,12 @@ object ReadErrors {
       "restore the file from a backup, or restore the table to an older version")
   })
 
+  /** The log says how many rows a file has, and it has `found` at least. */
+  def moreRows(file: DataFile, table: String, found: Long): LakemendException = LakemendException.corrupt(
+    s"the log says that the data file ${file.path} of table $table has ${file.rows} rows, and it has at least $found",
+    "the file was written over, or the engine that wrote it counted wrongly",
+    "restore the file from a backup, or repair the table with the engine that wrote it")
+
   private def isOurs(e: Throwable): Boolean = e match {
     case _: LakemendException | _: InterruptedException => true
     case _: InterruptedIOException | _: ClosedByInterruptException => true

@@ -3,11 +3,12 @@ package lakemend.read
 import lakemend.Wire
 import lakemend.catalog.TableMeta
 import org.apache.spark.sql.catalyst.CatalystTypeConverters
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.connector.expressions.{Expression, Literal, NamedReference}
 import org.apache.spark.sql.connector.expressions.filter.{PartitionPredicate, Predicate}
 import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.sources._
-import org.apache.spark.sql.types.StringType
+import org.apache.spark.sql.types.{DateType, DecimalType, StringType, StructField, TimestampType}
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Pushed predicates as filters on row groups, in the names of the data files.
@@ -19,6 +20,10 @@ import org.apache.spark.unsafe.types.UTF8String
   * Bounds of floating point numbers say nothing of NaN, which most writers leave out of them and Spark has above all
   * numbers: what a NaN satisfies is not asked of row groups. Nor is whether a number is zero, since dictionaries tell 0.0
   * from -0.0.
+  *
+  * Spark brings a literal into the form that a file stores, and cuts what does not fit. Files of other writers may store
+  * milliseconds: a finer moment is asked only where its millisecond will do. Files from before a decimal column was widened
+  * may store fewer bytes: such a column is not asked.
   */
 class RowGroupFilters(meta: TableMeta) {
   def of(predicates: Seq[Predicate]): Seq[Filter] =
@@ -47,7 +52,7 @@ class RowGroupFilters(meta: TableMeta) {
     val values = children.tail.collect { case l: Literal[_] => l }
     if (values.isEmpty || values.length < children.length - 1 || values.exists(_.dataType != values.head.dataType)) None
     else if (!values.forall(v => isSayable(v) && isAskable("=", v, negated))) None
-    else column(children.head).map(In(_, values.map(scalaValue).toArray))
+    else column(children.head).map(In(_, values.map(filterValue).toArray))
   }
 
   private def text(p: Predicate): Option[(String, String)] = p.children.toSeq match {
@@ -64,7 +69,8 @@ class RowGroupFilters(meta: TableMeta) {
 
   private def compare(name: String, side: Expression, literal: Literal[_], negated: Boolean): Option[Filter] =
     if (!isSayable(literal) || !isAskable(name, literal, negated)) None
-    else column(side).flatMap(compare(name, _, scalaValue(literal)))
+    // Before a moment within a millisecond lies the beginning of that millisecond.
+    else column(side).flatMap(compare(if (name == "<" && !isMillis(literal)) "<=" else name, _, filterValue(literal)))
 
   private def compare(name: String, column: String, value: Any): Option[Filter] = name match {
     case "<=>" => Some(EqualNullSafe(column, value))
@@ -84,10 +90,15 @@ class RowGroupFilters(meta: TableMeta) {
     case _ => true
   }
 
-  /** Whether no NaN satisfies the comparison, and no zero tells the signs apart. */
+  /** Whether no NaN satisfies the comparison, no zero tells the signs apart, and no moment is cut to one that does not satisfy it. */
   private def isAskable(name: String, l: Literal[_], negated: Boolean): Boolean = l.value match {
     case n: Float => isAskable(name, n.toDouble, negated)
     case n: Double => isAskable(name, n, negated)
+    case _ => isMillis(l) || !negated && name != "<>"
+  }
+
+  private def isMillis(l: Literal[_]): Boolean = (l.dataType, l.value) match {
+    case (TimestampType, micros: Long) => micros % 1000 == 0
     case _ => true
   }
 
@@ -99,11 +110,23 @@ class RowGroupFilters(meta: TableMeta) {
       val path = r.fieldNames.toSeq
       if (meta.isPartitionColumn(path.head)) None
       else if (!FilePruning.typeOf(path, meta.schema).exists(SparkBridge.isBinaryComparable)) None
-      else PhysicalType.path(path, meta.schema, meta.physical).map(SparkBridge.quoted)
+      else PhysicalType.fields(path, meta.schema, meta.physical).filterNot(found => wasWidened(found.last))
+        .map(found => SparkBridge.quoted(found.map(_.name)))
     case _ => None
   }
 
-  private def scalaValue(l: Literal[_]): Any = CatalystTypeConverters.convertToScala(l.value, l.dataType)
+  /** What a statement widens itself has no record of it yet. */
+  private def wasWidened(stored: StructField): Boolean = stored.dataType match {
+    case _: DecimalType => meta.staged.isDefined || stored.metadata.contains(PhysicalType.Widened)
+    case _ => false
+  }
+
+  /** Java's older classes for days and moments leave out the ten days of 1582 that one calendar has and the other has not. */
+  private def filterValue(l: Literal[_]): Any = (l.dataType, l.value) match {
+    case (DateType, days: Int) => DateTimeUtils.daysToLocalDate(days)
+    case (TimestampType, micros: Long) => DateTimeUtils.microsToInstant(micros)
+    case (dataType, value) => CatalystTypeConverters.convertToScala(value, dataType)
+  }
 }
 
 object RowGroupFilters {

@@ -15,9 +15,10 @@ import org.apache.spark.sql.internal.SQLConf
   *
   * Spark can give positions as a column too, but it boxes every one of them, which costs more than reading most
   * columns does. The reader keeps its row groups to itself: they are listened to through a private field, and where
-  * a Spark has no such field (`areHeard`), positions are read as that column.
+  * a Spark has no such field (`areHeard`), positions are read as that column. A file that has more rows than the log
+  * says is no file to change rows of: with all that are counted dead it would leave the table, and the others with it.
   */
-final class RowGroups {
+final class RowGroups(file: DataFile, table: String) {
   private var left = 0L
   private var next = 0L
   // There if Parquet skips pages inside the row group: then the rows that come are not all its rows.
@@ -68,6 +69,7 @@ final class RowGroups {
     if (left != 0) throw new IllegalStateException(s"a new row group where $left rows of the last one are missing")
     offset = group.getRowIndexOffset.orElseThrow(() => new IllegalStateException("a row group without a position"))
     left = group.getRowCount
+    if (file.rows >= 0 && offset + left > file.rows) throw ReadErrors.moreRows(file, table, offset + left)
     next = offset
     chosen = group.getRowIndexes.orElse(null)
   }
@@ -92,14 +94,14 @@ object RowGroups {
   def areHeard: Boolean = fields.isDefined && !SQLConf.get.getConfString(Ignored, "false").toBoolean
 
   /** Listens to a reader that has not given a batch yet. */
-  def of(batches: Iterator[_]): RowGroups = {
+  def of(batches: Iterator[_], file: DataFile, table: String): RowGroups = {
     val (reader, groups) = fields.get
     val parquet = batches match {
       case records: RecordReaderIterator[_] => reader.get(records)
       case other => throw new IllegalStateException(s"batches come from ${other.getClass.getName}")
     }
     require(parquet.isInstanceOf[VectorizedParquetRecordReader], s"${parquet.getClass.getName} does not read batches")
-    val found = new RowGroups
+    val found = new RowGroups(file, table)
     val inner = groups.get(parquet)
     groups.set(parquet, Proxy.newProxyInstance(groups.getType.getClassLoader, Array(groups.getType), listener(inner, found)))
     found

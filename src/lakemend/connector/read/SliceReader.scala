@@ -72,8 +72,15 @@ abstract class SliceReader[T](factory: SliceReaderFactory, slices: Array[FileSli
     opened(elements)
   }
 
+  /** The file that is being read. */
+  protected def file: DataFile = slices(index).file
+
   /** A file has been opened, with `mask` if it has one, and nothing of it read yet. */
   protected def opened(elements: Iterator[Any]): Unit = ()
+
+  /** A row at this position was read. */
+  protected def requireCounted(position: Long): Unit =
+    if (file.rows >= 0 && position >= file.rows) throw ReadErrors.moreRows(file, factory.table, position + 1)
 
   private def conf: Configuration = factory.conf.get.value
 
@@ -102,11 +109,14 @@ class BatchReader(factory: SliceReaderFactory, slices: Array[FileSlice])
   }
 
   override protected def opened(batches: Iterator[Any]): Unit =
-    groups = if (layout.findsPositions && (layout.asksPosition || mask.isDefined)) RowGroups.of(batches) else null
+    groups = if (layout.findsPositions && (layout.asksPosition || mask.isDefined)) RowGroups.of(batches, file, factory.table)
+      else null
 
   private def arrange(read: ColumnarBatch): ColumnarBatch = {
     if (groups != null) groups.take(read.numRows)
     if (groups != null && layout.asksPosition) groups.writeTo(positions, read.numRows)
+    if (groups == null && layout.position >= 0 && !layout.findsPositions && read.numRows > 0)
+      requireCounted(read.column(layout.position).getLong(read.numRows - 1))
     val dead = if (mask.isEmpty || read.numRows == 0) null else deadRows(mask.get, read)
     if (dead == null && layout.isIdentity) read
     else {
@@ -144,8 +154,10 @@ class RowReader(factory: SliceReaderFactory, slices: Array[FileSlice])
   }
 
   override def next(): Boolean = {
-    do current = advance().asInstanceOf[InternalRow]
-    while (current != null && mask.exists(_.isDead(current.getLong(layout.position))))
+    do {
+      current = advance().asInstanceOf[InternalRow]
+      if (current != null && layout.position >= 0) requireCounted(current.getLong(layout.position))
+    } while (current != null && mask.exists(_.isDead(current.getLong(layout.position))))
     current != null
   }
 }

@@ -22,7 +22,8 @@ object SteadyRows {
     case leaf => leaf.children.isEmpty
   }
 
-  private def isUnsteady(e: Expression): Boolean = e match {
+  /** Whether what it says may depend on the order in which rows come; its own children are not looked at. */
+  def isUnsteady(e: Expression): Boolean = e match {
     case WindowExpression(_: RankLike, _) => false
     case WindowExpression(AggregateExpression(_, _, _, _, _), spec) => !isOfPeers(spec.frameSpecification)
     case _: WindowExpression => true

@@ -1,34 +1,14 @@
 package org.apache.spark.sql.lakemend
 
 import lakemend.catalog.{LakeTable, StatementCatalog, TableMeta}
-import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
+import org.apache.spark.sql.catalyst.analysis.{EliminateSubqueryAliases, UnresolvedAttribute}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.plans.logical.MergeRows.{Instruction, Keep, Split}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.types.{BooleanType, DataType, StructField}
-
-/**
- * UPDATE and MERGE wait here until their table is known: Spark would plan them as soon as it is, and it plans none on a
- * table whose generated columns it fills by itself. `GeneratedColumns` lets them go.
- */
-object HoldRowChanges extends Rule[LogicalPlan] {
-  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
-    case u: UpdateTable if !u.condition.exists(_.isInstanceOf[Held]) =>
-      u.copy(condition = Some(Held(u.condition.getOrElse(Literal.TrueLiteral))))
-    case m: MergeIntoTable if !m.mergeCondition.isInstanceOf[Held] => m.copy(mergeCondition = Held(m.mergeCondition))
-  }
-}
-
-/** A condition that is not resolved yet, whatever it says. */
-case class Held(child: Expression) extends UnaryExpression with Unevaluable {
-  override lazy val resolved: Boolean = false
-  override def dataType: DataType = BooleanType
-
-  override protected def withNewChildInternal(newChild: Expression): Expression = copy(child = newChild)
-}
+import org.apache.spark.sql.types.{DataType, StructField}
 
 /**
  * Generated columns follow the columns they are made of, in every row that UPDATE and MERGE write, unless the statement
@@ -39,17 +19,24 @@ case class GeneratedColumns(session: org.apache.spark.sql.SparkSession) extends 
   private def spark = session.asInstanceOf[SparkSession]
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
-    case u @ UpdateTable(table, assignments, Some(Held(condition))) if table.resolved =>
-      val free = u.copy(condition = Some(condition).filterNot(_ == Literal.TrueLiteral))
-      target(table).fold[LogicalPlan](free)(t => free.copy(table = t.opened, assignments = t.followed(assignments)))
+    case u @ UpdateTable(table, assignments, Some(Held(_))) if table.resolved && assignments.exists(isDefault) =>
+      u.copy(assignments = settled(table, assignments))
+    case u @ UpdateTable(table, assignments, Some(Held(condition)))
+        if table.resolved && condition.resolved && assignments.forall(_.resolved) =>
+      val places = new Places(table)
+      val free = u.copy(condition = Some(places.kept(condition)).filterNot(_ == Literal.TrueLiteral), assignments = places.kept(assignments))
+      target(table).fold[LogicalPlan](free)(t => free.copy(table = t.opened, assignments = t.followed(free.assignments)))
+    case d @ DeleteFromTable(table, Held(condition)) if table.resolved && condition.resolved =>
+      d.copy(condition = new Places(table).kept(condition))
+    case m @ MergeIntoTable(table, HeldSource(source), _, _, _, _, _) if table.resolved && source.resolved =>
+      val stars = if (m.withSchemaEvolution) None else target(table)
+      def known(action: MergeAction): MergeAction = settled(table, stars.fold(action)(_.listed(action, source.output)))
+      changed(m.copy(sourceTable = source), known)
     case m @ MergeIntoTable(table, source, Held(condition), _, _, _, _)
         if table.resolved && source.resolved && condition.resolved && actions(m).forall(isKnown(_, m.withSchemaEvolution)) =>
-      val free = m.copy(mergeCondition = condition)
-      target(table).fold[LogicalPlan](free)(t => free.copy(
-        targetTable = t.opened,
-        matchedActions = m.matchedActions.map(t.followed),
-        notMatchedActions = m.notMatchedActions.map(t.followed),
-        notMatchedBySourceActions = m.notMatchedBySourceActions.map(t.followed)))
+      val places = new Places(table, Some(source))
+      val free = changed(m.copy(mergeCondition = places.kept(condition)), places.kept(_: MergeAction))
+      target(table).fold[LogicalPlan](free)(t => changed(free.copy(targetTable = t.opened), t.followed(_: MergeAction)))
     case p @ Project(columns, _) if columns.exists(isOpen) =>
       val row = columns.map { case Alias(value, name) => name -> value; case other => other.name -> other }
       p.copy(projectList = columns.map(c => filled(c, row).asInstanceOf[NamedExpression]))
@@ -59,6 +46,33 @@ case class GeneratedColumns(session: org.apache.spark.sql.SparkSession) extends 
       matchedInstructions = m.matchedInstructions.map(filled(_, m.output)),
       notMatchedInstructions = m.notMatchedInstructions.map(filled(_, m.output)),
       notMatchedBySourceInstructions = m.notMatchedBySourceInstructions.map(filled(_, m.output)))
+  }
+
+  private def changed(m: MergeIntoTable, action: MergeAction => MergeAction): MergeIntoTable = m.copy(
+    matchedActions = m.matchedActions.map(action), notMatchedActions = m.notMatchedActions.map(action),
+    notMatchedBySourceActions = m.notMatchedBySourceActions.map(action))
+
+  private def isDefault(a: Assignment): Boolean = a.value.isInstanceOf[HeldDefault]
+
+  private def settled(table: LogicalPlan, action: MergeAction): MergeAction = action match {
+    case u: UpdateAction => u.copy(assignments = settled(table, u.assignments))
+    case i: InsertAction => i.copy(assignments = settled(table, i.assignments))
+    case other => other
+  }
+
+  /** The DEFAULT of a generated column is what it is made of, so it is as if it were not named; others are Spark's. */
+  private def settled(table: LogicalPlan, assignments: Seq[Assignment]): Seq[Assignment] = {
+    lazy val made = target(table).fold(Seq.empty[String])(_.generated)
+    assignments.flatMap {
+      case a @ Assignment(key, default: HeldDefault) =>
+        val name = key match {
+          case u: UnresolvedAttribute => u.nameParts.last
+          case named: NamedExpression => named.name
+          case _ => ""
+        }
+        if (made.exists(spark.sessionState.conf.resolver(_, name))) None else Some(a.copy(value = default.released))
+      case other => Some(other)
+    }
   }
 
   private def actions(m: MergeIntoTable): Seq[MergeAction] = m.matchedActions ++ m.notMatchedActions ++ m.notMatchedBySourceActions
@@ -93,6 +107,22 @@ case class GeneratedColumns(session: org.apache.spark.sql.SparkSession) extends 
         case _ =>
       }
       plan.transform { case r: DataSourceV2Relation => r.copy(table = table.forRowChanges) }
+    }
+
+    def generated: Seq[String] = meta.schema.toSeq.filter(GeneratedColumns.text(_).isDefined).map(_.name)
+
+    /** What `*` stands for where the source lacks generated columns and nothing else. */
+    def listed(action: MergeAction, source: Seq[Attribute]): MergeAction = {
+      def same(one: String)(other: Attribute) = spark.sessionState.conf.resolver(one, other.name)
+      val values = relation.output.map(column => column -> source.filter(same(column.name)))
+      val (there, missing) = values.partition(_._2.nonEmpty)
+      lazy val assignments = there.map { case (column, value) => Assignment(column, value.head) }
+      if (missing.isEmpty || there.exists(_._2.length > 1) || !missing.forall(m => generated.contains(m._1.name))) action
+      else action match {
+        case UpdateStarAction(condition) => UpdateAction(condition, assignments, fromStar = true)
+        case InsertStarAction(condition) => InsertAction(condition, assignments)
+        case other => other
+      }
     }
 
     def followed(action: MergeAction): MergeAction = action match {

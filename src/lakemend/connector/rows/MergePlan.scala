@@ -40,11 +40,12 @@ case class MergePlan(spark: SparkSession) extends Rule[LogicalPlan] {
       case operation: RowOperation => changes(write, operation)
       case _ => write
     }
-    case append: AppendData => lakeTable(append.table) match {
-      case Some(table) => append.withNewQuery(inserts(append.query, table.onEnd))
-      case None => append
-    }
+    case append: AppendData => inserting(append)
+    case merge: InsertOnlyMerge => inserting(merge)
   }
+
+  private def inserting(write: V2WriteCommand): LogicalPlan =
+    lakeTable(write.table).fold[LogicalPlan](write)(table => write.withNewQuery(inserts(write.query, table.onEnd)))
 
   private def changes(write: RowLevelWrite, operation: RowOperation): LogicalPlan = {
     var files: Option[Option[Expression]] = None
@@ -110,10 +111,11 @@ case class MergePlan(spark: SparkSession) extends Rule[LogicalPlan] {
 
   /** What Spark asks first, to learn which files have something to change: of the same source as the rest. */
   private def hasMatch(join: Join, source: LogicalPlan): Option[Expression] = {
-    val columns = join.condition.toSeq.flatMap(_.references).filter(join.left.outputSet.contains)
+    val condition = join.condition.map(stored(join.left)(_))
+    val columns = condition.toSeq.flatMap(_.references).filterNot(join.right.outputSet.contains).distinct
     val hint = if (hasKeys(join) && Source.isSmall(source)) Some(HintInfo(Some(BROADCAST))) else None
     // Without a column of the target there is nothing to ask.
-    if (columns.isEmpty) None else Some(Exists(source, outerAttrs = columns, joinCond = join.condition.toSeq, hint = hint))
+    if (columns.isEmpty) None else Some(Exists(source, outerAttrs = columns, joinCond = condition.toSeq, hint = hint))
   }
 
   /** Rows of the target without a match are copied, or not asked for. */
@@ -139,14 +141,14 @@ case class MergePlan(spark: SparkSession) extends Rule[LogicalPlan] {
       // Under ids of its own, with the metadata columns that a condition may name.
       val again = original.withMetadataColumns().newInstance().asInstanceOf[DataSourceV2Relation]
       val fresh = AttributeMap(target.output.flatMap(a => again.output.find(_.name == a.name).map(a -> _)))
-      padded(join, small, again, filters, fresh)
+      val made = stored(join.left)
+      padded(join, small, again, filters, e => made(e).transform { case a: Attribute => fresh.getOrElse(a, a) })
     case _ => throw new IllegalStateException(s"the target of a MERGE is not found below ${join.left.simpleString(100)}")
   }
 
   private def padded(
       join: Join, small: Boolean, again: DataSourceV2Relation, filters: Seq[Expression],
-      fresh: AttributeMap[AttributeReference]): LogicalPlan = {
-    def moved(e: Expression): Expression = e.transform { case a: Attribute => fresh.getOrElse(a, a) }
+      moved: Expression => Expression): LogicalPlan = {
     val source = join.right
     val condition = join.condition.map(moved)
     val columns = again.output.filter(a => condition.exists(_.references.contains(a)))
@@ -179,6 +181,15 @@ case class MergePlan(spark: SparkSession) extends Rule[LogicalPlan] {
   private def lakeTable(relation: LogicalPlan): Option[LakeTable] = relation match {
     case r: DataSourceV2Relation => Option(r.table).collect { case table: LakeTable => table }
     case _ => None
+  }
+
+  /** What says of a target's columns how they are made of those that are stored: CHAR values are filled up with blanks. */
+  private def stored(target: LogicalPlan): Expression => Expression = {
+    val made = AttributeMap(target.collect { case Project(columns, _) =>
+      columns.collect { case a @ Alias(value, _) if value.deterministic && value.references.nonEmpty => a.toAttribute -> value }
+    }.flatten)
+    def plain(e: Expression): Expression = e.transform { case a: Attribute if made.contains(a) => plain(made(a)) }
+    plain
   }
 
   /** The filters over a relation, where nothing else is done to it but to add columns or to leave some out. */

@@ -19,7 +19,8 @@ class ReplaceOptions(written: Map[String, String], relation: CaseInsensitiveStri
   val where: Option[String] = options.get("replacewhere")
   val check: Boolean = flag("replaceWhere.constraintCheck", default = true)
   val partitionsOnly: Boolean = flag("replaceWhere.partitionsOnly", default = false)
-  private val dynamic = options.get("partitionoverwritemode").exists(_.equalsIgnoreCase("dynamic"))
+  private val partitions = options.get("partitionoverwritemode")
+  private val dynamic = partitions.exists(_.equalsIgnoreCase("dynamic"))
   private val newSchema = options.get("overwriteschema").exists(_.equalsIgnoreCase("true"))
 
   /** What is replaced must be said once. */
@@ -34,7 +35,15 @@ class ReplaceOptions(written: Map[String, String], relation: CaseInsensitiveStri
     s"replaceWhere.partitionsOnly was asked for, but the write to ${meta.name} has no predicate",
     "without one it takes or keeps every row", "name the rows to replace, or leave the option out")
 
-  def refuseWithPartitions(): Unit = if (where.isDefined) throw combined(Seq("replaceWhere", "a dynamic partition overwrite"))
+  /** Of a write that Spark has planned as an overwrite of the partitions that occur: by the session's setting, perhaps, before
+    * it looked at the options. Which rows it would take without is no longer known. */
+  def refuseWithPartitions(): Unit = {
+    if (where.isDefined) throw combined(Seq("replaceWhere", "a dynamic partition overwrite"))
+    if (partitions.exists(_.equalsIgnoreCase("static"))) throw LakemendException.invalid(
+      s"the write to ${meta.name} has the option partitionOverwriteMode=static, and would overwrite single partitions",
+      "spark.sql.sources.partitionOverwriteMode=dynamic, or overwritePartitions, asks for that",
+      "set spark.sql.sources.partitionOverwriteMode to static, or leave the option out; nothing was changed")
+  }
 
   def requirePartitionColumns(predicate: ReplacePredicate): Unit = {
     val available = meta.partitioning.filter(_.isIdentity).map(_.source.head)

@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.catalyst.optimizer._
 import org.apache.spark.sql.catalyst.parser.ParseException
 import org.apache.spark.sql.catalyst.plans.Inner
-import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, JoinHint, LocalRelation, LogicalPlan, SubqueryAlias}
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, JoinHint, LocalRelation, LogicalPlan, Project, SubqueryAlias}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.QuotingUtils
 import org.apache.spark.sql.classic.SparkSession
@@ -73,14 +73,15 @@ object ReplacePredicate {
     ReplacePredicate(padded(now, relation, meta), relation, meta)
   }
 
-  /** CHAR columns hold their values filled up with blanks: what they are compared with is filled up too. The analyzer does
-    * so to the conditions of statements, and not to a condition that is analysed by itself. */
-  private def padded(condition: Expression, relation: DataSourceV2Relation, meta: TableMeta): Expression = {
-    val declared = AttributeMap(relation.output.map(a =>
+  /** CHAR columns hold their values filled up with blanks, and so do those of incoming rows: what they are compared with is
+    * filled up too. The analyzer does so to the conditions of statements, and not to one that is analysed by itself. */
+  private def padded(condition: Expression, relation: DataSourceV2Relation, meta: TableMeta, incoming: Seq[Attribute] = Nil): Expression = {
+    val columns = relation.output ++ incoming
+    val declared = AttributeMap(columns.map(a =>
       a -> meta.schema.fields.find(_.name == a.name).fold(a)(field => a.withMetadata(field.metadata))))
     val told = condition.transform { case a: AttributeReference => declared.getOrElse(a, a) }
-    val plan = ApplyCharTypePadding(Filter(told, LocalRelation((relation.output ++ condition.references).distinct)))
-    val own = AttributeMap(relation.output.map(a => a -> a))
+    val plan = ApplyCharTypePadding(Filter(told, LocalRelation((columns ++ condition.references).distinct)))
+    val own = AttributeMap(columns.map(a => a -> a))
     plan.expressions.headOption.getOrElse(told).transform { case a: AttributeReference => own.getOrElse(a, a) }
   }
 
@@ -91,7 +92,7 @@ object ReplacePredicate {
       try spark.sessionState.analyzer.execute(Filter(condition, relation))
       catch { case e: AnalysisException => throw invalid(shown, firstLine(e), meta) }
     // Where it names the table's metadata columns, Spark puts a projection around it.
-    val found = filter.collectFirst { case Filter(c, _) => c }.getOrElse(condition)
+    val found = own(filter.collectFirst { case Filter(c, _) => c }.getOrElse(condition), filter, relation)
     refuseUnsupported(found, meta)
     if (!found.resolved) {
       found.collectFirst { case a: UnresolvedAttribute => a }.foreach(a =>
@@ -105,6 +106,15 @@ object ReplacePredicate {
     found
   }
 
+  /** By the table's own columns, where the analyzer has put CHAR values that are filled up in their place: `padded` and
+    * `PaddedTarget` do so for all of a replacement. */
+  private def own(condition: Expression, plan: LogicalPlan, relation: DataSourceV2Relation): Expression = {
+    val filled = AttributeMap(plan.collect { case Project(columns, r: DataSourceV2Relation) if r.outputSet == relation.outputSet =>
+      columns.collect { case a: Alias if a.references.size == 1 => a.toAttribute -> a.references.head }
+    }.flatten)
+    condition.transform { case a: AttributeReference => filled.getOrElse(a, a) }
+  }
+
   /** A condition over a row of the table, `t`, and an incoming row, `s`. */
   def joined(spark: SparkSession, asked: Either[String, Expression], relation: DataSourceV2Relation, keys: LogicalPlan,
       shown: String, meta: TableMeta): Expression = {
@@ -114,11 +124,11 @@ object ReplacePredicate {
     val join = Join(SubqueryAlias("t", relation), SubqueryAlias("s", keys), Inner, Some(condition), JoinHint.NONE)
     try {
       val plan = spark.sessionState.analyzer.execute(join)
-      val found = plan.collectFirst { case Join(_, _, Inner, Some(c), _) => c }.getOrElse(condition)
+      val found = own(plan.collectFirst { case Join(_, _, Inner, Some(c), _) => c }.getOrElse(condition), plan, relation)
       refuseUnsupported(found, meta)
       spark.sessionState.analyzer.checkAnalysis(plan)
       if (found.dataType != BooleanType) throw invalid(shown, s"it is of type ${found.dataType.sql} and not a condition", meta)
-      padded(found, relation, meta)
+      padded(found, relation, meta, keys.output)
     } catch { case e: AnalysisException => throw invalid(shown, firstLine(e), meta) }
   }
 
@@ -248,6 +258,8 @@ object ReplacePredicate {
     case Literal.TrueLiteral => node("ALWAYS_TRUE")
     case Literal.FalseLiteral => node("ALWAYS_FALSE")
     case Literal(null, _) => Bridge.request().putNull("lit").put("type", "boolean")
+    // Statistics are of values as they are stored.
+    case other if other.references.exists(a => Padding.of(a, meta).isDefined) => node("UNKNOWN")
     case other => DataSourceV2Strategy.translateFilterV2(other).filter(FilePruning.isForBrain(_, meta.schema))
       .map(Wire.predicate(_)).getOrElse(node("UNKNOWN"))
   }

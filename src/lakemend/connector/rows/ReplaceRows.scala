@@ -56,8 +56,8 @@ case class ReplaceRows(session: org.apache.spark.sql.SparkSession) extends Rule[
     case d @ OverwritePartitionsDynamic(Ours(relation, table), query, options, byName, evolution, None) =>
       new ReplaceOptions(options, relation.options, table.meta).refuseWithPartitions()
       // INSERT OVERWRITE leaves what it selects, also where the session asks for single partitions and there are none.
-      if (byName || table.meta.partitioning.nonEmpty) d
-      else OverwriteByExpression.byPosition(d.table, query, Literal.TrueLiteral, options, evolution)
+      if (table.meta.partitioning.nonEmpty || byName && !InsertOverwrite.is(d)) d
+      else OverwriteByExpression(d.table, Literal.TrueLiteral, query, options, byName, evolution)
     case c: CreateTableAsSelect => refuseForWholeTable(c.name, c.writeOptions); c
     case r: ReplaceTableAsSelect => refuseForWholeTable(r.name, r.writeOptions); r
   }

@@ -62,14 +62,20 @@ object ReplaceStatements {
     if (bytes <= frame.sparkSession.sessionState.conf.autoBroadcastJoinThreshold) kept.hint("broadcast") else kept
   }
 
+  /** Rows that `steady` kept are not needed any more. */
+  def release(frame: DataFrame): Unit = StatementReads.release(frame)
+
   /** As far as the plan tells. */
   private def isSteady(frame: DataFrame): Boolean = !frame.queryExecution.analyzed.exists {
     case _: GlobalLimit | _: LocalLimit | _: Offset | _: Sample | _: Tail | _: Deduplicate => true
     case LogicalRelation(_: HadoopFsRelation, _, _, _, _) | _: LocalRelation | _: Range | _: OneRowRelation => false
     case relation: DataSourceV2Relation => !relation.table.isInstanceOf[LakeTable]
     case leaf: LeafNode => true
-    case node => node.expressions.exists(e => !e.deterministic || e.exists(_.isInstanceOf[UserDefinedExpression]))
+    case node => node.expressions.exists(e => !e.deterministic || e.exists(isUnsteady))
   }
+
+  /** Of rows that are ordered alike, a window or an aggregate may take another one each time. */
+  private def isUnsteady(e: Expression): Boolean = e.isInstanceOf[UserDefinedExpression] || SteadyRows.isUnsteady(e)
 
   private def write(spark: SparkSession, table: String, rows: LogicalPlan, options: String, evolution: Boolean,
       execute: Boolean): Unit = {

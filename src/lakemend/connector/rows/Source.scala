@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.LogicalRDD
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
 import org.apache.spark.sql.internal.SQLConf
 
 /** A MERGE's source as a plan that may be evaluated several times, and gives the same rows each time. */
@@ -42,20 +42,25 @@ object Source {
     }
   }
 
-  private def kept(spark: SparkSession, source: LogicalPlan, onEnd: (() => Unit) => Unit): LogicalPlan = {
+  private def kept(spark: SparkSession, source: LogicalPlan, onEnd: (() => Unit) => Unit): LogicalPlan =
+    LogicalRDD(source.output, rows(spark, source, onEnd))(spark.asInstanceOf[ClassicSession], Some(source.stats), None)
+
+  /** The rows of a plan, to be computed once. */
+  def rows(spark: SparkSession, source: LogicalPlan, onEnd: (() => Unit) => Unit): KeptRows = {
     val session = spark.asInstanceOf[ClassicSession]
     val rows = new KeptRows(spark.sparkContext, source, () => Dataset.ofRows(session, source).queryExecution.toRdd.map(_.copy()))
     onEnd(() => rows.release())
-    LogicalRDD(source.output, rows)(session, Some(source.stats), None)
+    rows
   }
 
   /** Reading it again is known to give the same rows: files in a directory may change, and a function say other things. */
-  private def isSteady(plan: LogicalPlan): Boolean = plan.expressions.forall(isSteady) && plan.children.forall(isSteady) &&
+  def isSteady(plan: LogicalPlan): Boolean = plan.expressions.forall(isSteady) && plan.children.forall(isSteady) &&
     (plan match {
-      case _: Project | _: Filter | _: SubqueryAlias => true
+      case _: Project | _: Filter | _: SubqueryAlias | _: View => true
       case _: LocalRelation | _: OneRowRelation | _: Range => true
       case rows: LogicalRDD => rows.rdd.isInstanceOf[KeptRows]
       case r: DataSourceV2Relation => r.table.isInstanceOf[LakeTable]
+      case r: DataSourceV2ScanRelation => r.relation.table.isInstanceOf[LakeTable]
       case _ => false
     })
 

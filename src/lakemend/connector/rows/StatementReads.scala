@@ -67,6 +67,12 @@ object StatementReads extends Rule[LogicalPlan] with AdaptiveSparkPlanHelper {
     kept
   }
 
+  /** Rows that `checkpoint` kept are not needed any more; those that others kept stay. */
+  def release(frame: DataFrame): Unit = frame.logicalPlan.foreach {
+    case rows: LogicalRDD if checkpoints.synchronized(checkpoints.containsKey(rows.rdd)) => rows.rdd.unpersist(blocking = false)
+    case _ =>
+  }
+
   /** `record`: where it is noted already. */
   private case class Read(of: TableKey, rows: RowsRead, record: Reads)
 

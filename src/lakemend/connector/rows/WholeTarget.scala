@@ -1,5 +1,6 @@
 package org.apache.spark.sql.lakemend
 
+import lakemend.joins.PackedScan
 import lakemend.read.LakeScan
 import lakemend.rows.RowOperation
 import org.apache.spark.sql.SparkSession
@@ -53,6 +54,7 @@ object WholeTarget extends Rule[SparkPlan] {
     case reused: ReusedExchangeExec => isTarget(reused.child)
     case scan: BatchScanExec => scan.scan match {
       case lake: LakeScan => lake.isRowChange
+      case packed: PackedScan => packed.of.isRowChange
       case _ => false
     }
     case other => other.children.exists(isTarget)

@@ -113,9 +113,9 @@ object FileLayout {
   private def fileTag(meta: TableMeta): String =
     if (meta.version.isEmpty && meta.staged.forall(_.path("kind").asText == "create")) "first" else "c000"
 
-  /** As Spark's own file sources have it: the option, else the session's setting; 0 means any number. */
+  /** As Spark's own file sources have it: the option, else the session's setting; 0 or less means any number. */
   private def maxRows(info: LogicalWriteInfo): Long =
-    info.options.getLong("maxRecordsPerFile", SQLConf.get.maxRecordsPerFile).max(0)
+    Option(info.options.get("maxRecordsPerFile")).fold(SQLConf.get.maxRecordsPerFile)(_.trim.toLong).max(0)
 
   private def localSlots: Int = {
     val context = SparkSession.active.sparkContext
