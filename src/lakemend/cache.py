@@ -7,7 +7,6 @@ What lies there is run, so a directory that anybody but us and root can write to
 
 from __future__ import annotations
 
-import logging
 import os
 import stat
 import tempfile
@@ -15,8 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lakemend.errors import SessionError
+from lakemend.redaction import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 # Who owns what a user namespace cannot name: nobody that could write to it from inside.
 _UNMAPPED = 65534

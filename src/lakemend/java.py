@@ -8,7 +8,6 @@ to be `JAVA_HOME`. Spark's launcher always passes `--add-modules=jdk.incubator.v
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import re
 import shlex
@@ -23,8 +22,9 @@ from pathlib import Path
 
 from lakemend import cache
 from lakemend.errors import SessionError
+from lakemend.redaction import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 MINIMUM = 17
 _MODULE = "--add-modules=jdk.incubator.vector"

@@ -10,7 +10,6 @@ not, and are repeated here: the same bytes under the same name are written once,
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections.abc import Callable
@@ -25,8 +24,9 @@ from obstore.exceptions import (
 )
 
 from lakemend.errors import StorageError
+from lakemend.redaction import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 # Answers by which a store says that it has not even looked at the data.
 REFUSED = (

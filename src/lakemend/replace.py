@@ -8,7 +8,9 @@ again. A dry run is analysed like the real one, then reads and counts.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,10 +18,13 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField
+from pyspark.sql.utils import to_str
 
 from lakemend.errors import InvalidInputError, ReplaceWhereError, RowsOutsidePredicateError
+from lakemend.formats.char_types import KEY as CHAR_TYPE
 from lakemend.report import Report
-from lakemend.statements import pinned, run_with_retries
+from lakemend.statements import pinned, rows_by_file, run_with_retries
 
 if TYPE_CHECKING:
     from lakemend.table import Table
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
 Condition: TypeAlias = str | Column
 
 _SAMPLE = 5
+_CHECK, _PARTITIONS = "replaceWhere.constraintCheck", "replaceWhere.partitionsOnly"
 _entries: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 
@@ -45,11 +51,20 @@ class Settings:
     def written(self) -> str:
         """The options of the write, as JSON."""
         own = {
-            "replaceWhere.constraintCheck": "" if self.check else "false",
-            "replaceWhere.partitionsOnly": "true" if self.partitions_only else "",
+            _CHECK: "" if self.check else "false",
+            _PARTITIONS: "true" if self.partitions_only else "",
         }
-        given = {key: str(value) for key, value in (self.options or {}).items()}
+        given = {key: to_str(value) for key, value in (self.options or {}).items() if value is not None}
         return json.dumps({**given, **{key: value for key, value in own.items() if value}})
+
+    def option(self, name: str) -> str | None:
+        """One of the options, as Spark writes it; None if it is not given."""
+        found = (value for key, value in (self.options or {}).items() if key.lower() == name.lower())
+        return next((to_str(value) for value in found if value is not None), None)
+
+    @property
+    def checks(self) -> bool:
+        return self.check and (self.option(_CHECK) or "").strip().lower() != "false"
 
 
 def replace_where(table: Table, rows: Any, where: Condition | None, settings: Settings) -> Report:
@@ -69,7 +84,7 @@ def replace_where(table: Table, rows: Any, where: Condition | None, settings: Se
     if not settings.dry_run:
         return run_with_retries(table, "replace_where", run, settings.retries)
     run(table.spark, False)
-    if settings.check:
+    if settings.checks:
         for frame, condition in pairs:
             _require_inside(table, _fitted(table, frame), condition)
     named = reduce(lambda a, b: a | b, (_column(condition) for _, condition in pairs))
@@ -116,25 +131,35 @@ def _by_rows(
     matching: Callable[[DataFrame, DataFrame], Column],
     settings: Settings,
 ) -> Report:
-    if settings.partitions_only or not settings.check:
+    if any(settings.option(name) is not None for name in (_CHECK, _PARTITIONS)):
         raise ReplaceWhereError(
             f"{operation} has no predicate to check or to restrict to partitions",
-            remedy="leave check and partitions_only out, or use replace_where",
+            remedy=f"leave the options {_CHECK} and {_PARTITIONS} out, or use replace_where",
         )
     given = table._frame(rows)
 
-    def steady(spark: SparkSession) -> DataFrame:
-        # The rows are read twice, for what goes and for what comes: both times they must be the same.
-        return DataFrame(_statements(spark).steady(given._jdf), spark)
+    def run(spark: SparkSession) -> None:
+        with _steady(spark, given) as frame:
+            statement(spark, frame, True)
 
     if not settings.dry_run:
-        return run_with_retries(table, operation, lambda spark: statement(spark, steady(spark), True), settings.retries)
-    frame = steady(table.spark)
-    statement(table.spark, frame, False)
-    seen = pinned(table)
-    target, incoming = seen.to_df().alias("t"), _fitted(table, frame).alias("s")
-    gone = target.select("t.*", "_file").join(incoming, matching(target, incoming), "left_semi")
-    return _planned(seen, operation, gone, frame.count())
+        return run_with_retries(table, operation, run, settings.retries)
+    with _steady(table.spark, given) as frame:
+        statement(table.spark, frame, False)
+        seen = pinned(table)
+        target, incoming = seen.to_df().alias("t"), _fitted(table, frame).alias("s")
+        gone = target.select("t.*", "_file").join(incoming, matching(target, incoming), "left_semi")
+        return _planned(seen, operation, gone, frame.count())
+
+
+@contextmanager
+def _steady(spark: SparkSession, frame: DataFrame) -> Iterator[DataFrame]:
+    """The rows are read twice, for what goes and for what comes: both times they must be the same."""
+    kept = _statements(spark).steady(frame._jdf)
+    try:
+        yield DataFrame(kept, spark)
+    finally:
+        _statements(spark).release(kept)
 
 
 def _pairs(table: Table, rows: Any, where: Condition | None) -> list[tuple[DataFrame, Condition]]:
@@ -152,8 +177,7 @@ def _pairs(table: Table, rows: Any, where: Condition | None) -> list[tuple[DataF
 
 
 def _planned(table: Table, operation: str, gone: DataFrame, inserted: int) -> Report:
-    counted = gone.groupBy("_file").agg(F.count(F.lit(1)).alias("n")).collect()
-    files = {row["_file"]: row["n"] for row in counted}
+    files = rows_by_file(table, gone)
     rows = sum(files.values())
     every = table.files().num_rows
     report = Report(operation, table.name, dry_run=True, inserted=inserted, deleted=rows)
@@ -178,15 +202,26 @@ def _require_inside(table: Table, frame: DataFrame, condition: Condition) -> Non
 
 
 def _fitted(table: Table, frame: DataFrame) -> DataFrame:
-    """The frame's columns in the table's types, as far as the table has them."""
+    """The frame's columns as the table would keep them, as far as it has them."""
     known = {field.name.lower(): field for field in table.schema.fields}
+    partitions = {part["source"][0].lower() for part in table._load()["partitioning"]}
     return frame.select(
         *[
-            F.col(_quoted(name)).cast(known[name.lower()].dataType).alias(known[name.lower()].name)
+            _kept(F.col(_quoted(name)), known[name.lower()], name.lower() in partitions)
             for name in frame.columns
             if name.lower() in known
         ]
     )
+
+
+def _kept(column: Column, field: StructField, partition: bool) -> Column:
+    value, declared = column.cast(field.dataType), str(field.metadata.get(CHAR_TYPE, ""))
+    if partition and field.dataType == StringType():
+        value = F.nullif(value, F.lit(""))
+    if (char := re.fullmatch(r"char\((\d+)\)", declared)) is None:
+        return value.alias(field.name)
+    # Filled up with blanks, as it is stored, and known for what it is: then Spark fills up what it is compared with.
+    return F.rpad(value, int(char[1]), " ").alias(field.name, metadata={CHAR_TYPE: declared})
 
 
 def _statements(spark: SparkSession) -> Any:

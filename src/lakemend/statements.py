@@ -6,31 +6,41 @@ snapshot, a bounded number of times; everything else ends in one commit or none.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakemend.errors import CommitConflictError, InvalidInputError
+from lakemend.redaction import logger
 from lakemend.report import Report
 
 if TYPE_CHECKING:
     from lakemend.table import Table
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 RETRIES = 5
+_FILE = "_file"
 _RETRIES_SETTING = "spark.lakemend.conflict.retries"
 
 
 class Update:
     """An UPDATE being put together: `table.update().set("price", "price * 1.1").where("country = 'DE'").execute()`."""
 
-    def __init__(self, table: Table, set: Mapping[str, Any] | None = None, where: str | Column | None = None) -> None:
-        self._table = table
+    def __init__(
+        self,
+        table: Table,
+        set: Mapping[str, Any] | None = None,
+        where: str | Column | None = None,
+        *,
+        dry_run: bool = False,
+        retries: int | None = None,
+    ) -> None:
+        self._table, self._dry_run, self._retries = table, dry_run, retries
         table._require_session()
         self._assignments: list[tuple[str, Column]] = []
         self._conditions: list[Column] = []
@@ -54,10 +64,11 @@ class Update:
     filter = where
 
     def execute(self, *, dry_run: bool = False, retries: int | None = None) -> Report:
+        """Runs it. What `table.update(…)` was told counts here too."""
         if not self._assignments:
             raise InvalidInputError("the update sets nothing", remedy='call set("column", "expression") first')
         condition = _all(self._conditions)
-        if dry_run:
+        if dry_run or self._dry_run:
             return _dry_run(self._table, "update", condition)
 
         def run(spark: SparkSession) -> None:
@@ -65,7 +76,7 @@ class Update:
             values = [value._jc for _, value in self._assignments]
             _statements(spark).update(spark._jsparkSession, self._table.parts, columns, values, _java(condition))
 
-        return run_with_retries(self._table, "update", run, retries)
+        return run_with_retries(self._table, "update", run, self._retries if retries is None else retries)
 
 
 def delete(table: Table, where: str | Column | None, *, dry_run: bool, retries: int | None) -> Report:
@@ -122,10 +133,7 @@ def _dry_run(table: Table, operation: str, condition: Column | None) -> Report:
     """What the statement would change, read and counted by Spark; nothing is written."""
     table = pinned(table)
     frame = table.to_df()
-    matching = (
-        (frame if condition is None else frame.where(condition)).groupBy("_file").agg(F.count(F.lit(1)).alias("n"))
-    )
-    files = {row["_file"]: row["n"] for row in matching.collect()}
+    files = rows_by_file(table, frame if condition is None else frame.where(condition))
     rows = sum(files.values())
     every = table.files().num_rows
     return Report(
@@ -138,6 +146,20 @@ def _dry_run(table: Table, operation: str, condition: Column | None) -> Report:
         files_skipped=every - len(files),
         plan={"version": table.version, "rows": rows, "files": files},
     )
+
+
+def rows_by_file(table: Table, frame: DataFrame) -> dict[str, int]:
+    """How many rows of the table's frame are in which file."""
+    own = next((name for name in table.schema.names if name.lower() == _FILE), None)
+    if own is not None:
+        raise InvalidInputError(
+            f"a dry run cannot tell in which files of {table.name} rows are",
+            cause=f"the table's own column {own} hides the metadata column of that name",
+            remedy=f"rename the column {own} first",
+            column=own,
+        )
+    counted = frame.groupBy(_FILE).agg(F.count(F.lit(1)).alias("n")).collect()
+    return {row[_FILE]: row["n"] for row in counted}
 
 
 def _statements(spark: SparkSession) -> Any:
@@ -160,6 +182,18 @@ def _all(conditions: list[Column]) -> Column | None:
 def _expression(value: Any) -> Column:
     if isinstance(value, Column):
         return value
-    if isinstance(value, str):
-        return F.expr(value)
+    return F.expr(value) if isinstance(value, str) else _literal(value)
+
+
+def _literal(value: Any) -> Column:
+    """A value as it stands. Days and times go as text: a literal of Spark's would move them by the machine's zone, and
+    old ones to another calendar. A time without a zone is a local time of the session."""
+    if isinstance(value, datetime):
+        # What "timestamp" means is a setting of the session.
+        kind = "timestamp_ntz" if value.tzinfo is None else "timestamp_ltz"
+        return F.lit(value.isoformat(sep=" ")).cast(kind)
+    if isinstance(value, date):
+        return F.lit(value.isoformat()).cast("date")
+    if isinstance(value, list | tuple):
+        return F.array(*(_literal(inner) for inner in value))
     return F.lit(value)

@@ -11,7 +11,6 @@ cache: `file:///a/b`, `s3://bucket/key`) and `for_spark` (what Hadoop's file sys
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import shutil
@@ -27,8 +26,9 @@ from obstore.store import LocalStore, from_url
 
 from lakemend.errors import InvalidInputError, LakemendError, StorageError
 from lakemend.puts import put_once_only
+from lakemend.redaction import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _PARALLEL_READS = 16
 _BUCKET = re.compile(r"^//([A-Za-z0-9._@:-]+)(?:/(.*))?$", re.DOTALL)

@@ -8,23 +8,27 @@ it, reading a missing table raises, writing may create it.
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from typing import Any, cast
 
 import pyarrow as pa
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakemend.advice import JoinAdvice
+from lakemend.brain.options import PROPERTIES
 from lakemend.brain.service import Brain
-from lakemend.errors import InvalidInputError, ReplaceWhereError, TableError, TableNotFoundError
+from lakemend.errors import InvalidInputError, NotATableError, ReplaceWhereError, TableError, TableNotFoundError
 from lakemend.formats.zone import in_zone
 from lakemend.incoming import to_frame
-from lakemend.redaction import redacted
+from lakemend.redaction import logger, redacted
 from lakemend.replace import Settings, replace_on, replace_using, replace_where
 from lakemend.report import Report
 from lakemend.session import (
@@ -37,11 +41,15 @@ from lakemend.session import (
     timestamp_micros,
     warehouse_of,
 )
+from lakemend.session.settings import PATH_CATALOGS
 from lakemend.statements import Update, delete
 
 _REQUEST = "lakemend.request"
 # The catalog that knows tables by their path alone.
 PATH_CATALOG = "lakemend"
+_QUOTED = re.compile("`(?:[^`]|``)*`")
+
+log = logger(__name__)
 
 
 def table(spark: SparkSession, where: str) -> Table:
@@ -62,8 +70,9 @@ class Table:
         self._spark = spark
         self._version = version
         self._timestamp = timestamp
-        self.path = where if _is_path(where) else None
-        self.parts = [PATH_CATALOG, where] if self.path else _name_parts(running(spark, where), where)
+        parts = [] if _is_path(_QUOTED.sub("", where)) else _name_parts(running(spark, where), where)
+        self.path = where if not parts else _path_in(parts)
+        self.parts = [PATH_CATALOG, self.path] if self.path else parts
         self.name = ".".join(_quote(part) for part in self.parts)
 
     @property
@@ -80,7 +89,7 @@ class Table:
     def exists(self) -> bool:
         try:
             self._load()
-        except TableNotFoundError:
+        except (TableNotFoundError, NotATableError):
             return False
         return True
 
@@ -94,13 +103,14 @@ class Table:
             reader = reader.option("timestampAsOf", self._timestamp)
         return reader.table(self.name)
 
-    def to_arrow(self, columns: Sequence[str] | None = None, where: str | Column | None = None) -> pa.Table:
+    def to_arrow(self, columns: str | Sequence[str] | None = None, where: str | Column | None = None) -> pa.Table:
         """The table, or some of its columns and rows, in this process's memory."""
         frame = self.to_df()
         if where is not None:
             frame = frame.where(where)
         if columns is not None:
-            frame = frame.select(*[F.col(_quote(c)) if c in frame.columns else F.col(c) for c in columns])
+            names = _columns(columns)
+            frame = frame.select(*[F.col(_quote(c)) if c in frame.columns else F.col(c) for c in names])
         return frame.toArrow()
 
     def as_of(self, version: int | None = None, timestamp: str | datetime | date | None = None) -> Table:
@@ -114,9 +124,14 @@ class Table:
             raise InvalidInputError(
                 f"{version!r} is not a version", remedy="versions are 0, 1, 2, …; history() lists them"
             )
-        text = (
-            timestamp.isoformat(sep=" ") if isinstance(timestamp, datetime) else str(timestamp) if timestamp else None
-        )
+        text: str | None = None
+        if timestamp is not None:
+            text = timestamp.isoformat(sep=" ") if isinstance(timestamp, datetime) else str(timestamp).strip()
+            if not text or not isinstance(timestamp, str | date):
+                raise InvalidInputError(
+                    f"{timestamp!r} is not a timestamp",
+                    remedy="pass a datetime, a date, or text such as '2026-01-31 12:00:00'",
+                )
         return Table(self.spark, self.path or self.name, version=version, timestamp=text)
 
     @property
@@ -173,7 +188,7 @@ class Table:
         frame = self._frame(rows)
         if not self.exists():
             return self._create(frame, partition_by, properties, options)
-        self._require_partitioning(partition_by)
+        self._require_shape(partition_by, properties)
         return self._run("append", lambda: self._writer(frame, options, schema_evolution).append())
 
     def overwrite(
@@ -192,7 +207,7 @@ class Table:
         if new_schema:
             writer = self._creator(frame, partition_by, properties, options)
             return self._run("overwrite", writer.replace)
-        self._require_partitioning(partition_by)
+        self._require_shape(partition_by, properties)
         writer = self._writer(frame, _every_partition(options))
         return self._run("overwrite", lambda: writer.overwrite(F.lit(True)))
 
@@ -287,12 +302,14 @@ class Table:
 
         Without `set` it returns a builder: `table.update().set("a", "a + 1").where("id < 10").execute()`.
         """
+        self._require_newest()
         if set is None:
-            return Update(self, where=where)
+            return Update(self, where=where, dry_run=dry_run, retries=retries)
         return Update(self, set, where).execute(dry_run=dry_run, retries=retries)
 
     def delete(self, where: str | Column | None = None, *, dry_run: bool = False, retries: int | None = None) -> Report:
         """Removes the rows a condition names; without one, every row."""
+        self._require_newest()
         return delete(self, where, dry_run=dry_run, retries=retries)
 
     # ---- maintenance
@@ -331,12 +348,16 @@ class Table:
 
     def _frame(self, rows: Any) -> DataFrame:
         """A DataFrame from what people have: a DataFrame, pandas, Polars, Arrow, or rows as dicts."""
+        self._require_newest()
+        return to_frame(self.spark, rows, self._columns)
+
+    def _require_newest(self) -> None:
         if self._version is not None or self._timestamp is not None:
             raise TableError(
                 f"{self.name} as of an earlier version is read-only",
+                cause="versions do not change; what is written makes a new one of the newest",
                 remedy="write to lakemend.table(spark, …) without as_of",
             )
-        return to_frame(self.spark, rows, self._columns)
 
     def _columns(self) -> StructType:
         """The columns of rows that say nothing about themselves."""
@@ -385,15 +406,24 @@ class Table:
             self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
         return self._run("create", self._creator(frame, partition_by, properties, options).create)
 
-    def _require_partitioning(self, partition_by: str | Sequence[str]) -> None:
-        wanted = _columns(partition_by)
-        actual = [".".join(p["source"]) for p in self._load()["partitioning"]]
+    def _require_shape(self, partition_by: str | Sequence[str], properties: Mapping[str, str] | None) -> None:
+        """A table that is there keeps its partitioning and its properties; who asks for others is told."""
+        wanted, table = _columns(partition_by), self._load()
+        actual = [".".join(p["source"]) for p in table["partitioning"]]
         if wanted and [c.lower() for c in wanted] != [c.lower() for c in actual]:
             raise InvalidInputError(
                 f"partition_by={wanted} does not fit {self.name}",
                 cause=f"the table exists and is partitioned by {actual or 'nothing'}",
                 remedy="leave partition_by out, or replace the table with overwrite(…, new_schema=True)",
             )
+        known = {key: value for key, value in (properties or {}).items() if key.lower().startswith(PROPERTIES)}
+        self._brain.ask("options", {"options": known})
+        has = {key.lower(): value for key, value in table["properties"].items()}
+        for key, value in (properties or {}).items():
+            if has.get(key.lower()) != str(value):
+                log.warning(
+                    "the property %s is not set by a write to %s, which exists; use ALTER TABLE", key, self.name
+                )
 
     def _run(self, operation: str, statement: Callable[[], object]) -> Report:
         """Runs one write under a request id, by which the brain keeps its report for us."""
@@ -405,7 +435,9 @@ class Table:
         try:
             statement()
         finally:
-            context.setLocalProperty(_REQUEST, cast(str, before))
+            # An interrupt has ended the JVM's thread, and with it its properties.
+            with suppress(Py4JNetworkError):
+                context.setLocalProperty(_REQUEST, cast(str, before))
         report = self._brain.pop_report(request)
         if report is None:
             report = Report(operation=operation, table=self.name, version=None)
@@ -415,6 +447,11 @@ class Table:
         pinned = f" as of version {self._version}" if self._version is not None else ""
         pinned = f" as of {self._timestamp}" if self._timestamp is not None else pinned
         return f"<lakemend table {redacted(self.path or self.name)}{pinned}>"
+
+
+def _path_in(parts: list[str]) -> str | None:
+    """The path of ``delta.`path` ``, as SQL writes it."""
+    return parts[-1] if len(parts) > 1 and parts[-2].lower() in PATH_CATALOGS and _is_path(parts[-1]) else None
 
 
 def _is_path(where: str) -> bool:

@@ -15,7 +15,6 @@ the secret before anything else is said, and neither sends the secret itself: an
 from __future__ import annotations
 
 import hmac
-import logging
 import secrets
 import socketserver
 import struct
@@ -23,7 +22,9 @@ import threading
 from collections.abc import Callable
 from io import BufferedIOBase
 
-log = logging.getLogger(__name__)
+from lakemend.redaction import logger
+
+log = logger(__name__)
 
 _PROOF = 32  # bytes of a challenge, and of an answer to one
 _PATIENCE = 30  # seconds in which a connection has to prove itself

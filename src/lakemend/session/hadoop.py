@@ -7,7 +7,6 @@ but refuse `put_if_absent`, because two writers could both win.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
@@ -15,9 +14,10 @@ import orjson
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from lakemend.errors import LakemendError, StorageError
+from lakemend.redaction import logger
 from lakemend.storage import Contents, Entries, Entry, Names, Store
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 ATOMIC_RENAME = frozenset({"hdfs", "webhdfs", "swebhdfs", "viewfs", "ofs", "o3fs"})
 # A comma-separated list of further schemes that the user knows to rename atomically without overwriting.

@@ -79,7 +79,7 @@ def parse_name(spark: SparkSession, name: str) -> list[str]:
 
 def timestamp_micros(spark: SparkSession, timestamp: str) -> int:
     """A timestamp as SQL reads it in this session's time zone, in microseconds since the epoch."""
-    row = spark.sql("SELECT unix_micros(try_cast(:t AS TIMESTAMP)) AS micros", args={"t": timestamp}).head()
+    row = spark.sql("SELECT unix_micros(try_cast(:t AS TIMESTAMP_LTZ)) AS micros", args={"t": timestamp}).head()
     micros = None if row is None else row["micros"]
     if micros is None:
         raise InvalidInputError(

@@ -33,6 +33,7 @@ _COLUMNS = ("INCOMPATIBLE_DATA_FOR_TABLE", "INSERT_COLUMN_ARITY_MISMATCH")
 _PARSER = "org.apache.spark.sql.catalyst.parser.ParseException"
 _PARSED = re.compile(r"== SQL ==\n(.*?)\n-*\^\^\^", re.DOTALL)
 _EVOLUTION = "Failed to merge incompatible schemas"
+_TWICE = re.compile(r"Unexpected row-level read relations .*?\] (\S+)", re.DOTALL)
 _EVOLVE = "or let the write change the table (schema_evolution=True, mergeSchema)"
 
 
@@ -41,6 +42,8 @@ def refusal(error: Any, name: str) -> LakemendError | None:
     message = str(error.getMessage())
     if message.startswith(_EVOLUTION):
         return _evolution(error, message)
+    if twice := _TWICE.match(message):
+        return _read_twice(twice[1])
     if name == _PARSER:
         return _partitioning(error, message)
     if not message.startswith("["):
@@ -113,6 +116,19 @@ def _partitioning(error: Any, message: str) -> InvalidInputError | None:
         remedy=(f'quote it twice: partitionedBy(col("{quoted}"))' if v2 else f'quote it: partitionBy("{quoted}")')
         + "; nothing was written",
         column=column,
+    )
+
+
+def _read_twice(table: str) -> InvalidInputError | None:
+    """Spark answers some subqueries by a join with the table's own rows, and cannot do so in a row change."""
+    if not _is_ours(table):
+        return None
+    return InvalidInputError(
+        f"a subquery of the condition cannot be used to change rows of the table {table}",
+        cause="Spark would read the table a second time to aggregate for each of its rows",
+        remedy="say it with EXISTS or NOT EXISTS and no aggregate, or as a MERGE whose source aggregates first; "
+        "nothing was written",
+        table=table,
     )
 
 

@@ -6,7 +6,6 @@ idempotent and bound to the JVM, not to one SparkSession: it survives `spark.sto
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Iterable, Mapping
@@ -22,12 +21,12 @@ from lakemend import java, storage
 from lakemend.brain.service import Brain
 from lakemend.connector import build
 from lakemend.errors import InvalidInputError, SessionError
-from lakemend.redaction import shown
-from lakemend.session import hadoop, settings, typed
+from lakemend.redaction import logger, shown
+from lakemend.session import hadoop, interrupts, settings, typed
 from lakemend.session.channel import Channel
 from lakemend.session.quiet import quiet_start
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _lock = threading.RLock()
 _brain: Brain | None = None
@@ -123,6 +122,7 @@ def _join(spark: SparkSession, jar: Path, catalog: str, warehouse: str | os.Path
     _send_to_executors(spark, jar)
     place = _configure_catalog(spark, catalog, warehouse)
     typed.install()
+    interrupts.install()
     atomic = spark.conf.get(hadoop.ATOMIC_RENAME_SETTING, "") or ""
     storage.use_hadoop(hadoop.opener(jvm, spark._jsc.hadoopConfiguration(), filter(None, atomic.split(","))))
     _register_brain(jvm, catalog, place)
