@@ -5,20 +5,28 @@ Tests under tests/unit never ask for `spark`: no JVM starts for them.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# How long an example takes says how busy the machine is, and nothing of what is tested.
+settings.register_profile("lakemend", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("lakemend")
+
 # What makes a small session start and run fast; nothing here changes results.
 FAST = {
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dderby.system.durability=test",
+    # With one compiler alone Java makes room for 48 MB of compiled code, and sweeps it all the time once it is full.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC "
+    "-Dderby.system.durability=test",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
@@ -38,8 +46,12 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def spark(warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    from pyspark.logger import PySparkLogger
+
     import lakemend
 
+    # Pytest hangs its handlers on loggers that do not propagate. PySpark's own would make them write JSON ever after.
+    PySparkLogger.addHandler = logging.Logger.addHandler  # type: ignore[method-assign]
     session = lakemend.session(
         warehouse=warehouse,
         master="local[2]",

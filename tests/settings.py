@@ -1,4 +1,4 @@
-"""Settings of the shared session, for as long as a test needs them."""
+"""Settings of the shared session, for as long as a test needs them, and what it keeps."""
 
 from __future__ import annotations
 
@@ -18,3 +18,8 @@ def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
     finally:
         for key, old in before.items():
             spark.conf.unset(key) if old is None else spark.conf.set(key, old)
+
+
+def kept_rows(spark: SparkSession) -> set[str]:
+    """What Spark keeps in memory or on disk at the moment, for this test and for those before it."""
+    return set(spark._jsc.sc().getPersistentRDDs().keys().mkString(" ").split())

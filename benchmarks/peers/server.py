@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, TextIO
 
@@ -21,18 +22,19 @@ from pyspark.sql import SparkSession
 from benchmarks.concurrency import storm
 
 
-def main() -> None:
-    answers = private_output()
+def serve(done: Callable[[SparkSession, dict[str, Any]], dict[str, Any]]) -> None:
+    """Answers each command with what `done` makes of it."""
+    answers = _private_output()
     builder = SparkSession.builder
     for key, value in json.loads(sys.stdin.readline()).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    answer(answers, {"version": spark.version})
+    _answer(answers, {"version": spark.version})
     for line in sys.stdin:
         try:
-            answer(answers, _done(spark, json.loads(line)))
+            _answer(answers, done(spark, json.loads(line)))
         except Exception as error:
-            answer(answers, {"error": f"{type(error).__name__}: {error}"})
+            _answer(answers, {"error": f"{type(error).__name__}: {error}"})
     spark.stop()
 
 
@@ -45,17 +47,17 @@ def _done(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - started, "rows": [list(row) for row in rows]}
 
 
-def private_output() -> TextIO:
+def _private_output() -> TextIO:
     """Standard output for the answers alone: whatever else Java and Python print goes to standard error."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     return answers
 
 
-def answer(stream: TextIO, value: dict[str, Any]) -> None:
+def _answer(stream: TextIO, value: dict[str, Any]) -> None:
     stream.write(json.dumps(value, default=str) + "\n")
     stream.flush()
 
 
 if __name__ == "__main__":
-    main()
+    serve(_done)

@@ -158,6 +158,7 @@ def test_a_damaged_deletion_vector(spark: SparkSession, location: str, read: Doo
     from pyroaring import BitMap64
 
     from lakemend.formats.delta import deletion_vector as dv
+    from lakemend.formats.masks import encode_blob
 
     copied(spark, location)
     vector = BitMap64([1, 3])
@@ -173,7 +174,7 @@ def test_a_damaged_deletion_vector(spark: SparkSession, location: str, read: Doo
             path.write_bytes(bytes(data))
         described = descriptor.to_json()
     else:
-        blob = dv.encode_blob(vector) if damage == "wrong count" else b"nonsense-nonsense-ns"
+        blob = encode_blob(vector) if damage == "wrong count" else b"nonsense-nonsense-ns"
         described = {
             "storageType": "i",
             "pathOrInlineDv": dv.z85_encode(blob),

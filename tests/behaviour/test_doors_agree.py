@@ -153,9 +153,20 @@ def test_a_partition_overwrite_with_no_rows_replaces_nothing(spark: SparkSession
     assert rows(table.to_df()) == [(1,)]
     table.overwrite_partitions([{"a": 2}])
     assert rows(table.to_df()) == [(2,)]
+
+
+@pytest.mark.parametrize("words", ["", "BY NAME", "(a)"])
+def test_an_insert_overwrite_leaves_what_it_selects(spark: SparkSession, namespace: str, words: str) -> None:
+    """Single partitions are asked for by the session, and a table without partitions has none."""
+    spark.sql(f"CREATE TABLE {namespace}.plain AS SELECT 1 AS a")
+    spark.sql(f"CREATE TABLE {namespace}.parted PARTITIONED BY (p) AS SELECT 1 AS a, 2 AS p")
     with settings(spark, {"spark.sql.sources.partitionOverwriteMode": "dynamic"}):
-        spark.sql(f"INSERT OVERWRITE {table.name} SELECT 1 WHERE false")
-    assert rows(table.to_df()) == []
+        spark.sql(f"INSERT OVERWRITE {namespace}.plain {words} SELECT a FROM {namespace}.plain WHERE false")
+        words = words.replace("(a)", "(a, p)")
+        spark.sql(f"INSERT OVERWRITE {namespace}.parted {words} SELECT a, p FROM {namespace}.parted WHERE false")
+        spark.sql(f"INSERT OVERWRITE {namespace}.parted {words} SELECT 2 AS a, 3 AS p")
+    assert rows(spark.table(f"{namespace}.plain")) == []
+    assert rows(spark.table(f"{namespace}.parted")) == [(1, 2), (2, 3)]
 
 
 # ---- caches
@@ -292,8 +303,9 @@ def test_show_create_table_makes_the_same_table(spark: SparkSession, namespace: 
 
 def test_columns_are_not_replaced_by_empty_ones(spark: SparkSession, namespace: str) -> None:
     spark.sql(f"CREATE TABLE {namespace}.t AS SELECT 1 AS a, 2 AS b")
-    with pytest.raises(lakemend.InvalidInputError, match="REPLACE COLUMNS"):
-        spark.sql(f"ALTER TABLE {namespace}.t REPLACE COLUMNS (a INT, c STRING)")
+    for columns in ("a INT, c STRING", "c INT", "c INT, d STRING, e STRING", "a INT, b INT, c INT"):
+        with pytest.raises(lakemend.InvalidInputError, match="REPLACE COLUMNS"):
+            spark.sql(f"ALTER TABLE {namespace}.t REPLACE COLUMNS ({columns})")
     assert rows(spark.table(f"{namespace}.t")) == [(1, 2)]
 
 

@@ -196,8 +196,15 @@ def test_our_own_statements_are_held_to_it(spark: SparkSession, namespace: str, 
     ):
         with pytest.raises((InvalidInputError, AnalysisException), match="mine"):
             spark.sql(statement)
-    with pytest.raises(Exception):  # Spark itself cannot look for rows that break it
-        spark.sql(f"ALTER TABLE {t} ADD CONSTRAINT c CHECK (mine(id) > 0)")
+    for check, named in (("id > 0 AND mine(id) > 0", "mine"), ("id IN (SELECT 1)", "a subquery"), (call, "reflect")):
+        for statement in (
+            f"ALTER TABLE {t} ADD CONSTRAINT c CHECK ({check})",
+            f"CREATE TABLE {t}2 (id INT, CONSTRAINT c CHECK ({check}))",
+            f"CREATE OR REPLACE TABLE {t}2 (id INT, CONSTRAINT c CHECK ({check}))",
+        ):
+            with pytest.raises(InvalidInputError, match=named):
+                spark.sql(statement)
+    assert not spark.catalog.tableExists(f"{t}2")
     assert lakemend.table(spark, t).version == 1
     spark.sql("DROP TEMPORARY FUNCTION mine")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -162,3 +163,67 @@ def test_other_tables_are_changed_as_before(spark: SparkSession, namespace: str)
         spark.sql(f"UPDATE {namespace}.no_such SET n = 2 WHERE id = 1")
     with pytest.raises(Exception, match="(?i)nowhere"):
         spark.sql(f"MERGE INTO {t} t USING {t} s ON t.id = s.nowhere WHEN MATCHED THEN UPDATE SET n = 2")
+
+
+@pytest.mark.parametrize(("mode", "feed"), MODES)
+def test_what_a_source_lacks_and_what_is_left_to_the_default(
+    spark: SparkSession, namespace: str, mode: str, feed: bool
+) -> None:
+    columns = "id INT, n INT DEFAULT 7, d INT GENERATED ALWAYS AS (n * 2), e INT GENERATED ALWAYS AS (id + n)"
+    t = created(spark, f"{namespace}.t", columns, mode, feed)
+    spark.sql(f"INSERT INTO {t} (id, n) VALUES (1, 10), (2, 20)")
+    spark.sql(
+        f"MERGE INTO {t} t USING (SELECT 2 AS id, 21 AS n UNION ALL SELECT 3, 30) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert rows(spark.table(t)) == [(1, 10, 20, 11), (2, 21, 42, 23), (3, 30, 60, 33)]
+    spark.sql(
+        f"MERGE INTO {t} t USING (SELECT 3 AS id, 31 AS n, 62 AS D UNION ALL SELECT 4, 40, 80) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert rows(spark.table(t))[2:] == [(3, 31, 62, 34), (4, 40, 80, 44)]
+    with pytest.raises(lakemend.ConstraintViolationError):
+        spark.sql(
+            f"MERGE INTO {t} t USING (SELECT 3 AS id, 1 AS n, 5 AS d) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *"
+        )
+    with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+        spark.sql(f"MERGE INTO {t} t USING (SELECT 3 AS id, 5 AS d) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *")
+    spark.sql(f"UPDATE {t} SET n = DEFAULT, d = DEFAULT WHERE id = 1")
+    spark.sql(f"UPDATE {t} x SET x.d = default WHERE id = 2")
+    spark.sql(
+        f"MERGE INTO {t} t USING (SELECT 3 AS id UNION ALL SELECT 5) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET n = 1, d = DEFAULT "
+        "WHEN NOT MATCHED THEN INSERT (id, n, d) VALUES (5, DEFAULT, DEFAULT)"
+    )
+    assert rows(spark.table(t)) == [(1, 7, 14, 8), (2, 21, 42, 23), (3, 1, 2, 4), (4, 40, 80, 44), (5, 7, 14, 12)]
+
+
+def test_one_made_of_another_is_refused(spark: SparkSession, namespace: str) -> None:
+    with pytest.raises((AnalysisException, lakemend.InvalidInputError), match="generated column"):
+        spark.sql(
+            f"CREATE TABLE {namespace}.t (a INT, b INT GENERATED ALWAYS AS (a + 1), c INT GENERATED ALWAYS AS (b + 1))"
+        )
+    assert spark.sql(f"SHOW TABLES IN {namespace}").count() == 0
+
+
+def test_other_tables_are_left_alone(spark: SparkSession) -> None:
+    """Spark has its own words for tables it cannot change rows of."""
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW some AS SELECT 1 AS id, 2 AS _pos")
+    spark.sql("CREATE TABLE spark_catalog.default.plain (id INT, v INT DEFAULT 5) USING parquet")
+    try:
+        for statement in (
+            "UPDATE spark_catalog.default.plain SET v = DEFAULT WHERE id = 1",
+            "DELETE FROM spark_catalog.default.plain WHERE id IN (SELECT _pos FROM some)",
+            "MERGE INTO spark_catalog.default.plain t USING some s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 3",
+        ):
+            with pytest.raises(PySparkException, match="UNSUPPORTED_FEATURE.TABLE_OPERATION"):
+                spark.sql(statement)
+        for statement in (
+            "UPDATE some SET id = 2",
+            "MERGE INTO some t USING some s ON t.id = s.id WHEN MATCHED THEN DELETE",
+        ):
+            with pytest.raises(PySparkException):
+                spark.sql(statement)
+        assert spark.sql("SELECT id FROM some WHERE _pos = 2").count() == 1
+    finally:
+        spark.sql("DROP TABLE spark_catalog.default.plain")

@@ -70,6 +70,9 @@ def test_options_of_spark_s_file_sources_work(spark: SparkSession, namespace: st
     files = lakemend.table(spark, table).files().to_pylist()
     assert sorted(f["rows"] for f in files) == [2, 4, 4]
     assert all(f["path"].endswith(".zstd.parquet") for f in files)
+    with settings(spark, {"spark.sql.files.maxRecordsPerFile": "3"}):
+        frame.writeTo(f"{table}2").option("maxRecordsPerFile", " -1 ").create()
+    assert [f["rows"] for f in lakemend.table(spark, f"{table}2").files().to_pylist()] == [10]
     with settings(spark, {"spark.sql.files.maxRecordsPerFile": "5"}):
         frame.writeTo(table).append()
         spark.sql(f"UPDATE {table} SET id = id + 100")

@@ -69,15 +69,22 @@ def sql(text: str, target: str, source: str) -> Callable[[Place], object]:
 
 
 def cached(place: Place) -> None:
-    rows = place.sums(place.spark.table(place.name).cache())
+    kept = place.spark.table(place.name).cache()
+    rows = place.sums(kept)
     assert rows.count() == 1
-    rows.writeTo(place.name).append()
+    try:
+        rows.writeTo(place.name).append()
+    finally:
+        kept.unpersist()
 
 
 def cached_count(place: Place) -> None:
     rows = place.spark.sql(f"SELECT 9L AS id, 'z' AS p, count(*) AS x FROM {place.name} WHERE p = 'a'").cache()
     assert rows.collect()
-    rows.writeTo(place.name).append()
+    try:
+        rows.writeTo(place.name).append()
+    finally:
+        rows.unpersist()
 
 
 DOORS: dict[str, Callable[[Place], object]] = {
@@ -192,6 +199,9 @@ def test_rows_that_are_kept_apart_may_be_older_than_the_table(place: Place, monk
 
         def using(self, *how: object) -> None:
             original(place.spark).using(*how)
+
+        def release(self, kept: object) -> None:
+            original(place.spark).release(kept)
 
     monkeypatch.setattr(replace, "_statements", lambda spark: Slow())
     with pytest.raises(lakemend.CommitConflictError) as caught:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -128,10 +130,34 @@ def test_table_object_is_lazy(spark: SparkSession, location: str) -> None:
     report = table.overwrite(spark.sql("SELECT 0L AS id, 'z' AS p"))
     assert (report.version, report.inserted, report.deleted, report.total) == (3, 1, 2, 1)
     assert table.to_arrow(columns=["id"]).to_pylist() == [{"id": 0}]
-    with pytest.raises(lakemend.TableError):
-        table.as_of(version=0).append([{"id": 1, "p": "a"}])
+    Path(location, "..", "loose").mkdir()
+    Path(location, "..", "loose", "notes.txt").write_text("no table")
+    assert not lakemend.table(spark, str(Path(location, "..", "loose"))).exists()
     with pytest.raises(lakemend.InvalidInputError):
         table.append(object())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda old: old.append([{"id": 1}]),
+        lambda old: old.replace_where([{"id": 1}], where="id = 1"),
+        lambda old: old.update({"id": "id + 1"}),
+        lambda old: old.update({"id": "id + 1"}, dry_run=True),
+        lambda old: old.update().set("id", "7").execute(),
+        lambda old: old.delete(),
+        lambda old: old.delete("id = 1", dry_run=True),
+    ],
+)
+def test_an_earlier_version_is_never_written(
+    spark: SparkSession, location: str, change: Callable[[lakemend.Table], object]
+) -> None:
+    table = lakemend.table(spark, location)
+    table.append([{"id": 1}])
+    for old in (table.as_of(version=0), table.as_of(timestamp=datetime.now(UTC))):
+        with pytest.raises(lakemend.TableError, match="read-only"):
+            change(old)
+    assert table.version == 0
 
 
 def test_idempotent_writes(spark: SparkSession, location: str) -> None:

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakemend
-from lakemend.brain.footers import stored_rows
 from lakemend.errors import LakemendError
+from lakemend.formats.footers import stored_rows
 from tests.behaviour.doors import commit_file, edit_log
 
 MODES = ["copy-on-write", "merge-on-read"]

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from lakemend.errors import ConstraintViolationError, InvalidInputError
+from tests.settings import settings
 
 AWKWARD = [
     "a b",
@@ -348,10 +349,42 @@ def test_a_full_overwrite_is_dynamic_where_asked(spark: SparkSession, days: str,
         spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
 
 
+def test_an_option_that_contradicts_the_setting_is_refused(spark: SparkSession, days: str) -> None:
+    """Spark plans these by the setting, before anybody looks at the option."""
+    new = spark.createDataFrame([(7, 1)], "id bigint, p bigint")
+    before = rows_of(spark.table(days))
+    with settings(spark, {"spark.sql.sources.partitionOverwriteMode": "dynamic"}):
+        for write in (
+            lambda: new.write.mode("overwrite").option("partitionOverwriteMode", "static").insertInto(days),
+            lambda: spark.sql(f"INSERT OVERWRITE {days} WITH ('partitionOverwriteMode' = 'STATIC') VALUES (7, 1)"),
+            lambda: new.writeTo(days).option("partitionOverwriteMode", "static").overwritePartitions(),
+        ):
+            with pytest.raises(InvalidInputError, match="partitionOverwriteMode=static"):
+                write()
+            assert rows_of(spark.table(days)) == before
+    new.write.mode("overwrite").option("partitionOverwriteMode", "static").insertInto(days)
+    assert rows_of(spark.table(days)) == [(7, 1)]
+
+
 def test_replace_where_never_becomes_a_full_overwrite(spark: SparkSession, days: str) -> None:
     new = spark.createDataFrame([(7, 1)], "id bigint, p bigint")
     new.writeTo(days).option("replaceWhere", "p = 1").overwrite(F.lit(True))
     assert rows_of(spark.table(days)) == [(0, 0), (2, 2), (3, 0), (5, 2), (7, 1)]
+
+
+def test_a_statement_writes_to_a_table_once(spark: SparkSession, table: str, location: str) -> None:
+    create(spark, table, location, "id bigint")
+    spark.range(2).writeTo(table).append()
+    for first in ("INTO", "OVERWRITE"):
+        with pytest.raises(InvalidInputError, match="2 times"):
+            spark.sql(
+                f"FROM {table} INSERT {first} {table} SELECT id + 10 INSERT INTO delta.`{location}` SELECT id + 20"
+            )
+    assert rows_of(spark.table(table)) == [(0,), (1,)]
+    other = f"{table}_other"
+    spark.sql(f"CREATE TABLE {other} (id bigint)")
+    spark.sql(f"FROM {table} INSERT INTO {table} SELECT id + 10 INSERT INTO {other} SELECT id + 20")
+    assert (rows_of(spark.table(table)), rows_of(spark.table(other))) == ([(0,), (1,), (10,), (11,)], [(20,), (21,)])
 
 
 def test_an_append_without_rows_changes_no_rows(spark: SparkSession, days: str, location: str) -> None:

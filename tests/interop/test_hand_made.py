@@ -16,6 +16,7 @@ from pyroaring import BitMap64
 from pyspark.sql import SparkSession
 
 from lakemend.formats.delta import deletion_vector as dv
+from lakemend.formats.masks import encode_blob
 from tests.unit.delta_read.conftest import HandMade
 
 FEATURES = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
@@ -52,7 +53,7 @@ def test_vectors_of_others(spark: SparkSession, made: HandMade, tmp_path: Path, 
     made.create(("id", "long"), ("s", "string"), protocol={"reader": 3, "writer": 7, **FEATURES})
     vector = BitMap64([0, 5, 9])
     if storage == "inline":
-        blob = dv.encode_blob(vector)
+        blob = encode_blob(vector)
         described = {
             "storageType": "i",
             "pathOrInlineDv": dv.z85_encode(blob),
@@ -85,7 +86,7 @@ def test_the_same_file_under_two_vectors(spark: SparkSession, made: HandMade) ->
     table = pa.table({"id": pa.array(range(4), pa.int64())})
 
     def inline(*dead: int) -> dict[str, Any]:
-        blob = dv.encode_blob(BitMap64(dead))
+        blob = encode_blob(BitMap64(dead))
         text = dv.z85_encode(blob)
         return {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(blob), "cardinality": len(dead)}
 

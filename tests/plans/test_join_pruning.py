@@ -160,3 +160,18 @@ def test_a_merge_stores_what_its_source_says(spark: SparkSession, namespace: str
         JOIN {s} s ON x.id = s.id AND x.k = s.k) y ON target.id = y.id
         WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *""")
     assert sorted(map(tuple, spark.table(target).collect())) == [(17, 18, 40), (35, 36, 40)]
+
+
+@pytest.mark.parametrize("by", ["", "PARTITIONED BY (parent)"])
+def test_each_step_of_a_recursive_query_reads_the_files_it_needs(spark: SparkSession, namespace: str, by: str) -> None:
+    """Spark plans the step with the same scan each time."""
+    t = f"{namespace}.tree"
+    spark.sql(f"CREATE TABLE {t} (id BIGINT, parent BIGINT) {by}")
+    spark.sql("SELECT id, (id - 1) DIV 2 AS parent FROM range(1, 31)").repartitionByRange(6, "id").writeTo(t).append()
+    query = """WITH RECURSIVE r(id, step) AS (SELECT 0L, 0 UNION ALL
+        SELECT {hint} t.id, step + 1 FROM {t} t JOIN r ON t.parent = r.id) SELECT step, count(*) FROM r GROUP BY step"""
+    for hint in ("", "/*+ BROADCAST(r) */"):
+        for adaptive in ("true", "false"):
+            with settings(spark, {"spark.sql.adaptive.enabled": adaptive}):
+                found = spark.sql(query.format(hint=hint, t=t)).collect()
+            assert sorted(map(tuple, found)) == [(0, 1), (1, 2), (2, 4), (3, 8), (4, 16)], (hint, adaptive)

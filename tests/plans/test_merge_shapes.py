@@ -73,3 +73,20 @@ def test_ambiguity_is_seen_across_tasks(
         case = Case(merge, TARGET, SPREAD, **kind, tasks=4, hint=hint, conf=conf)
         assert check(spark, namespace, case) == "ambiguous"
         spark.sql(f"DROP TABLE {namespace}.t")
+
+
+@pytest.mark.parametrize("hint", ["MERGE(x)", "SHUFFLE_HASH(x)"])
+def test_a_skewed_source_beside_a_grouping_that_nothing_uses(
+    spark: SparkSession, namespace: str, kind: dict, hint: str
+) -> None:
+    """The target reports its partitions, the join is by another column, and the scan is packed after all."""
+    merge = Merge(EQUAL, [(ALWAYS, UPDATES[0])], [(ALWAYS, INSERTS[0])])
+    conf = {
+        **NO_BROADCAST,
+        **SKEW,
+        "spark.lakemend.merge.broadcastThreshold": "-1",
+        "spark.lakemend.planning.preserveDataGrouping": "true",
+        "spark.sql.sources.v2.bucketing.shuffle.enabled": "false",
+    }
+    case = Case(merge, TARGET, SPREAD, **kind, partitioned=True, tasks=4, hint=hint, conf=conf)
+    assert check(spark, namespace, case) == "ambiguous"

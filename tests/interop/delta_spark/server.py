@@ -10,29 +10,12 @@ A failed command answers {"error": text}. It ends with its input.
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from benchmarks.peers.server import answer, private_output
+from benchmarks.peers.server import serve
 from tests.interop.values import of_spark
-
-
-def main() -> None:
-    answers = private_output()
-    builder = SparkSession.builder
-    for key, value in json.loads(sys.stdin.readline()).items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    answer(answers, {"version": spark.version})
-    for line in sys.stdin:
-        try:
-            answer(answers, _done(spark, json.loads(line)))
-        except Exception as error:
-            answer(answers, {"error": f"{type(error).__name__}: {error}"})
-    spark.stop()
 
 
 def _done(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
@@ -46,4 +29,4 @@ def _done(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    serve(_done)

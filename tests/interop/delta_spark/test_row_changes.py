@@ -36,9 +36,10 @@ STATEMENTS = [
 
 
 def create(engine: Engine, location: str, properties: dict[str, str], partitioned: bool = True) -> None:
-    said = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+    pairs = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+    said = f"TBLPROPERTIES ({pairs})" if pairs else ""
     by = "PARTITIONED BY (p)" if partitioned else ""
-    engine.sql(f"CREATE TABLE delta.`{location}` USING delta {by} TBLPROPERTIES ({said}) AS {SOURCE}")
+    engine.sql(f"CREATE TABLE delta.`{location}` USING delta {by} {said} AS {SOURCE}")
 
 
 def properties(mode: str, feed: bool) -> dict[str, str]:

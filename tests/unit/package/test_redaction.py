@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import lakemend
 from lakemend.brain.service import Brain
 from lakemend.errors import CommitUnknownError, InvalidInputError, StorageError, from_payload
-from lakemend.redaction import HIDDEN, is_secret, redacted, redacted_values, shown
+from lakemend.redaction import HIDDEN, is_secret, logger, redacted, redacted_values, shown
 
 SECRETS = [
     "spark.hadoop.fs.s3a.secret.key", "fs.s3a.access.key", "fs.s3a.session.token", "aws_secret_access_key",
@@ -45,6 +47,11 @@ def test_names_of_no_secrets(name: str) -> None:
         "{fs.azure.account.key.acc.dfs.core.windows.net=hunter2}",
         "spark.ssl.keyPassword = hunter2",
         "gs://x?access_token=hunter2",
+        "https://hunter2@host/repo.git",
+        "sent Authorization: Bearer hunter2.x-y",
+        "headers {'Authorization': 'Basic hunter2=='}",
+        "options {'aws_secret_access_key': 'hunter2', 'region': 'x'}",
+        '{"fs.azure.account.key.acc": "hunter2"}',
     ],
 )
 def test_texts(text: str) -> None:
@@ -59,6 +66,7 @@ def test_texts(text: str) -> None:
     [
         "column token = 'abc' of s3://bucket/t", "file:///a/b@c/d", "password = 'x' AND id < 3", "a: b", "s3a://b/key=1/x",
         "(p = 1)", "write.update.mode=copy-on-write", "mail me@example.org: soon", "s3://bucket/token=7/part-0.parquet",
+        "abfss://box@acc.dfs.core.windows.net/t", "{'tokens_per_row': '5', 'name': 'x'}", "hdfs://host:8020/a",
     ],
 )  # fmt: skip
 def test_texts_without_secrets_stay(text: str) -> None:
@@ -80,3 +88,24 @@ def test_history_and_logs(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> No
 def test_the_token_of_a_write_can_be_looked_for() -> None:
     error = CommitUnknownError("unknown", token="abc", options={"token": "hunter2"}, session_token="hunter2")
     assert error.values == {"token": "abc", "options": {"token": HIDDEN}, "session_token": HIDDEN}
+
+
+def test_log_lines_and_their_tracebacks(caplog: pytest.LogCaptureFixture) -> None:
+    log = logger("lakemend.some.module")
+    assert logger("lakemend.some.module") is log and len(log.filters) == 1
+    url = "https://a.blob.core.windows.net/c/t?sig=hunter2"
+    with caplog.at_level(logging.INFO, "lakemend"):
+        log.info("%s: %s of %d", url, {"secret_key": "hunter2"}, 3)
+        log.warning("put of %s failed", "s3://AKIAX:hunter2@bucket/t", exc_info=ValueError(f"GET {url} said no"))
+        try:
+            raise OSError("aws_session_token=hunter2")
+        except OSError:
+            log.exception("failed")
+    assert "hunter2" not in caplog.text and caplog.text.count(HIDDEN) == 6  # the traceback quotes its line
+    assert "of 3" in caplog.text and "ValueError: GET" in caplog.text and "Traceback" in caplog.text
+
+
+def test_every_module_logs_through_it() -> None:
+    root = Path(lakemend.__file__).parent
+    plain = [str(p) for p in root.rglob("*.py") if p.name != "redaction.py" and "getLogger" in p.read_text()]
+    assert not plain

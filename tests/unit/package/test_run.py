@@ -98,7 +98,8 @@ def test_it_installs_once_and_passes_arguments_on(checkout: Checkout) -> None:
     assert checkout.run("test", "tests/unit", "-k", "a b").returncode == 0
     assert checkout.log() == ["venv", "install", "-m lakemend.connector.build", "-m pytest tests/unit -k a b"]
     assert checkout.run("test").returncode == 0
-    assert checkout.log() == ["-m lakemend.connector.build", "-m pytest"]
+    shared = "-m pytest --numprocesses logical --maxprocesses 4 --dist worksteal"
+    assert checkout.log() == ["-m lakemend.connector.build", shared]
     assert checkout.run("demo").returncode == 0
     assert checkout.log() == ["install", "-m lakemend.connector.build", "examples/tour.py"]
     (checkout.root / "pyproject.toml").write_text("two")

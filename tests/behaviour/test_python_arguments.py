@@ -1,0 +1,102 @@
+"""Arguments of the Python API are obeyed or refused."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import lakemend
+
+ROWS = [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}]
+
+
+@pytest.fixture
+def table(spark: SparkSession, namespace: str) -> lakemend.Table:
+    found = lakemend.table(spark, f"{namespace}.t")
+    found.append(ROWS)
+    return found
+
+
+def rows(table: lakemend.Table) -> list[Any]:
+    return sorted(table.to_arrow().to_pylist(), key=str)
+
+
+def test_a_dry_run_told_to_the_builder(table: lakemend.Table) -> None:
+    report = table.update(where="id = 1", dry_run=True).set("v", "'x'").execute()
+    assert (report.dry_run, report.updated, table.version, rows(table)) == (True, 1, 0, ROWS)
+    with pytest.raises(lakemend.InvalidInputError, match="retries"):
+        table.update(where="id = 1", retries=-1).set("v", "'x'").execute()
+
+
+@pytest.mark.parametrize("verb", ["append", "overwrite"])
+def test_properties_for_a_table_that_exists(table: lakemend.Table, verb: str, caplog: pytest.LogCaptureFixture) -> None:
+    write = getattr(table, verb)
+    with pytest.raises(lakemend.InvalidInputError, match="enableChangeDataFeed"):
+        write(ROWS, properties={"delta.enableChangeDataFeeed": "true"})
+    assert table.version == 0
+    with caplog.at_level(logging.WARNING, "lakemend"):
+        write(ROWS, properties={"write.update.mode": "merge-on-read"})
+        assert not caplog.records
+        write(ROWS, properties={"delta.enableChangeDataFeed": "true", "owner": "me"})
+    assert [("delta.enable" in r.getMessage(), "owner" in r.getMessage()) for r in caplog.records] == [
+        (True, False),
+        (False, True),
+    ]
+
+
+def test_options_of_replacements(table: lakemend.Table) -> None:
+    table.replace_where(ROWS[:1], "id = 1", options={"userMetadata": None})  # type: ignore[dict-item]
+    assert table.history(1)[0]["user_metadata"] is None
+    for option in ("replaceWhere.partitionsOnly", "replacewhere.constraintcheck"):
+        with pytest.raises(lakemend.ReplaceWhereError):
+            table.replace_using(ROWS, "id", options={option: "true"})
+        with pytest.raises(lakemend.ReplaceWhereError):
+            table.replace_on(ROWS, "s.id = t.id", options={option: "true"})
+    unchecked = {"replaceWhere.constraintCheck": False}
+    planned = table.replace_where(ROWS[1:], "id = 1", options=unchecked, dry_run=True)  # type: ignore[arg-type]
+    done = table.replace_where(ROWS[1:], "id = 1", options=unchecked)  # type: ignore[arg-type]
+    assert (planned.inserted, planned.deleted) == (done.inserted, done.deleted) == (1, 1)
+
+
+@pytest.mark.parametrize("form", ["delta.`{}`", "lakemend.`{}`", "lake.delta.`{}`", "Delta.`{}`"])
+def test_a_path_as_sql_writes_it(spark: SparkSession, location: str, form: str) -> None:
+    plain, quoted = lakemend.table(spark, location), lakemend.table(spark, form.format(location))
+    plain.append(ROWS)
+    assert quoted.append(ROWS).version == 1
+    assert (quoted.path, plain.to_df().count(), quoted.as_of(version=0).to_df().count()) == (location, 4, 2)
+
+
+def test_a_slash_in_a_quoted_name(spark: SparkSession, namespace: str) -> None:
+    table = lakemend.table(spark, f"{namespace}.`a/b:c`")
+    assert (table.path, table.parts[-1]) == (None, "a/b:c")
+
+
+def test_one_column_by_its_name(spark: SparkSession, location: str) -> None:
+    table = lakemend.table(spark, location)
+    table.append([{"a": 1, "b": 2, "ab": 3}])
+    assert table.to_arrow(columns="ab").to_pydict() == {"ab": [3]}
+
+
+def test_dry_runs_where_a_column_hides_the_file(spark: SparkSession, location: str) -> None:
+    table = lakemend.table(spark, location)
+    table.append([{"id": 1, "_file": "x"}, {"id": 2, "_file": "y"}])
+    for run in (
+        lambda: table.delete("id < 3", dry_run=True),
+        lambda: table.update({"id": "3"}, dry_run=True),
+        lambda: table.replace_where([{"id": 1}], "id = 1", dry_run=True),
+    ):
+        with pytest.raises(lakemend.InvalidInputError, match="_file"):
+            run()
+
+
+@pytest.mark.parametrize("sizes", [(2, 0, 2), (0, 0, 1), (1, 0, 0, 1), (0,)])
+def test_rows_behind_an_empty_piece_of_an_arrow_table(
+    spark: SparkSession, location: str, sizes: tuple[int, ...]
+) -> None:
+    pieces = [pa.table({"id": pa.array(range(n), pa.int64())}) for n in sizes]
+    report = lakemend.table(spark, location).append(pa.concat_tables(pieces))
+    assert (report.inserted, spark.read.format("delta").load(location).count()) == (sum(sizes), sum(sizes))
