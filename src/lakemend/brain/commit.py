@@ -197,9 +197,7 @@ def _after_winners(
         return base, change
     if _done_by_winner(change, winners) and _done_before(head, change):
         return head, change
-    if [winner.version for winner in winners] != list(range(base.version + 1, head.version + 1)):
-        untold = Conflict(head.version, head.timestamp, "unknown", "log", "was reached by versions the log has lost")
-        raise conflict_error(table, base, change, untold)
+    require_told(table, base, head, change, winners)
     conflict = find_first_conflict(change, base, winners, may_match, passed)
     if conflict is not None:
         raise conflict_error(table, base, change, conflict)
@@ -208,6 +206,15 @@ def _after_winners(
         anew = Conflict(head.version, head.timestamp, "create", "replace", reason)
         raise conflict_error(table, base, change, anew)
     return head, _rebased(table, base, head, change, winners)
+
+
+def require_told(
+    table: Table, base: Snapshot, head: Snapshot, change: Change, winners: Sequence[Committed], *remedy: str
+) -> None:
+    """Raises unless the winners are all that happened between the two versions."""
+    if [winner.version for winner in winners] != list(range(base.version + 1, head.version + 1)):
+        untold = Conflict(head.version, head.timestamp, "unknown", "log", "was reached by versions the log has lost")
+        raise conflict_error(table, base, change, untold, *remedy)
 
 
 def _done_by_winner(change: Change, winners: Sequence[Committed]) -> bool:

@@ -35,8 +35,9 @@ committed on top; otherwise the cell names what makes it fail.
 A definition that only turns masks on, as the first mask of a table does, is nobody's conflict: every change lands over
 it by the rules for its rows, and one that brings a definition of its own takes the property over.
 
-Files a compaction adds hold rows that were there before: they never count for `match` or `read-gone`. Nor do rows that
-a winner copied for `match`: if we changed what we read of them, the file they were copied from is a conflict.
+Files a compaction adds hold rows that were there before: they never count for `match`. Nor do rows that a winner
+copied: if we changed what we read of them, the file they were copied from is a conflict. A later winner that takes rows
+from a file that a compaction made has taken rows that were there before (`read-gone`).
 Two writers with the same transaction application id always conflict, whatever they did, and a restore
 conflicts with everything but appends that read nothing.
 
@@ -94,8 +95,11 @@ class Conflict:
     predicate: dict[str, Any] | None = None
 
 
-def find_conflict(change: Change, base: Snapshot, winner: Committed, may_match: MayMatch) -> Conflict | None:
-    """The first rule of the matrix that `change`, made on `base`, breaks against `winner`."""
+def find_conflict(
+    change: Change, base: Snapshot, winner: Committed, may_match: MayMatch, earlier: Sequence[Committed] = ()
+) -> Conflict | None:
+    """The first rule of the matrix that `change`, made on `base`, breaks against `winner`; `earlier` winners came
+    between the two."""
     return (
         _definition(change, winner)
         or _transaction(change, winner)
@@ -103,7 +107,7 @@ def find_conflict(change: Change, base: Snapshot, winner: Committed, may_match: 
         or _files(change, winner)
         or _overlapping(change, base, winner)
         or _matching(change, base, winner, may_match)
-        or _read_and_gone(change, base, winner, may_match)
+        or _read_and_gone(change, base, winner, may_match, earlier)
     )
 
 
@@ -152,21 +156,29 @@ def find_first_conflict(
     passed: PassedOver | None = None,
 ) -> Conflict | None:
     passed = PassedOver() if passed is None else passed
-    for winner in winners:
-        if conflict := find_conflict(change, base, winner, may_match) or passed.seen_by(winner, may_match):
+    for at, winner in enumerate(winners):
+        conflict = find_conflict(change, base, winner, may_match, winners[:at]) or passed.seen_by(winner, may_match)
+        if conflict:
             return conflict
         passed.note(change, winner, may_match)
     return None
 
 
-def find_changed_read(change: Change, base: Snapshot, winner: Committed, may_match: MayMatch) -> Conflict | None:
-    """The first rule that says that rows read at `base` are others after `winner`; what was changed does not count."""
-    return (
-        _definition(change, winner)
-        or _restored(change, winner)
-        or _matching(change, base, winner, may_match)
-        or _read_and_gone(change, base, winner, may_match)
-    )
+def find_changed_read(
+    change: Change, base: Snapshot, winners: Sequence[Committed], may_match: MayMatch
+) -> Conflict | None:
+    """The first rule that says that rows read at `base` are others after the winners; what was changed does not
+    count."""
+    for at, winner in enumerate(winners):
+        conflict = (
+            _definition(change, winner)
+            or _restored(change, winner)
+            or _matching(change, base, winner, may_match)
+            or _read_and_gone(change, base, winner, may_match, winners[:at])
+        )
+        if conflict is not None:
+            return conflict
+    return None
 
 
 def reads_nothing(change: Change) -> bool:
@@ -278,23 +290,23 @@ def _makes_columns_anew(change: Change, base: Snapshot) -> bool:
     return change.metadata is not None and change.metadata.id != base.metadata.id
 
 
-def _read_and_gone(change: Change, base: Snapshot, winner: Committed, may_match: MayMatch) -> Conflict | None:
+def _read_and_gone(
+    change: Change, base: Snapshot, winner: Committed, may_match: MayMatch, earlier: Sequence[Committed]
+) -> Conflict | None:
     reads = change.read_predicate
     if reads is None or change.isolation == "snapshot" or not change.data_change or not winner.data_change:
         return None
     if change.operation in _CHANGE_WHAT_THEY_READ and not change.reads_more:
         return None
-    touched = winner.removed | winner.masked
-    if not touched:
-        return None
-    files = base.files
-    at = pc.index_in(pa.array(sorted(touched), pa.string()), value_set=files["path"].combine_chunks()).drop_null()
-    if not len(at):
-        return None
-    hit = first_match(reads, files.take(at), _rows_of(base.stats, at), may_match)
-    if hit is None:
-        return None
-    return _conflict(winner, "read-gone", "deleted rows this statement may have read", file=hit, predicate=reads)
+    touched = pa.array(sorted(winner.removed | winner.masked), pa.string())
+    moved = [(other.added, other.stats) for other in earlier if not other.data_change]
+    for files, stats in [(base.files, base.stats), *moved]:
+        at = pc.index_in(touched, value_set=files["path"].combine_chunks()).drop_null()
+        hit = first_match(reads, files.take(at), _rows_of(stats, at), may_match) if len(at) else None
+        if hit is not None:
+            reason = "deleted rows this statement may have read"
+            return _conflict(winner, "read-gone", reason, file=hit, predicate=reads)
+    return None
 
 
 def first_match(predicate: dict[str, Any], files: pa.Table, stats: StatsLookup, may_match: MayMatch) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lakemend.brain.commit import by_predicate, conflict_error
+from lakemend.brain.commit import by_predicate, conflict_error, require_told
 from lakemend.brain.conflicts import find_changed_read
 from lakemend.brain.predicates import conjunction
 from lakemend.brain.tables import OpenTable, version_number
@@ -33,9 +33,8 @@ def _require_unchanged(opened: OpenTable, base: Snapshot, change: Change, versio
     # What was appended up to the base cannot count as having come later: the statement is based on it.
     isolation = "serializable" if change.isolation == "write-serializable" else change.isolation
     change = replace(change, reads_more=True, isolation=isolation)
-    for winner in opened.table.changes_since(version):
-        if winner.version > base.version:
-            return
-        conflict = find_changed_read(change, then, winner, by_predicate(then))
-        if conflict is not None:
-            raise conflict_error(opened.table, then, change, conflict, _REMEDY)
+    winners = [winner for winner in opened.table.changes_since(version) if winner.version <= base.version]
+    require_told(opened.table, then, base, change, winners, _REMEDY)
+    conflict = find_changed_read(change, then, winners, by_predicate(then))
+    if conflict is not None:
+        raise conflict_error(opened.table, then, change, conflict, _REMEDY)

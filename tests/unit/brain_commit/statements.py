@@ -16,12 +16,14 @@ from typing import Any
 
 from pyroaring import BitMap64
 
+from lakemend.brain.changes import new_files
+from lakemend.brain.commit import commit
 from lakemend.brain.masks import masked_positions
 from lakemend.brain.pruning import covered_files
 from lakemend.formats.delta.checkpoint_writer import state_of, write_checkpoint
 from lakemend.formats.delta.metadata import new_metadata
 from lakemend.formats.delta.table import DeltaTable
-from lakemend.formats.format import Change, Snapshot
+from lakemend.formats.format import Change, Removed, Snapshot
 from lakemend.schema import struct
 from lakemend.storage import open_store
 
@@ -80,9 +82,16 @@ class Imagined:
     def from_checkpoint(self) -> Snapshot:
         """The newest version as a checkpoint alone tells it."""
         write_checkpoint(self.open().store, state_of(self.open().latest()))
-        for commit in (self.root / "_delta_log").glob("*.json"):
-            commit.unlink()
+        for file in (self.root / "_delta_log").glob("*.json"):
+            file.unlink()
         return self.open().latest()
+
+    def compact(self, seen: Snapshot) -> int:
+        """Rows of all files in new ones, as an OPTIMIZE leaves them."""
+        new = self.write(row for _, rows in self.live(seen) for row in rows.values())
+        gone = [Removed(path, at) for at, path in enumerate(seen.files["path"].to_pylist())]
+        change = Change("compact", added=new_files(new, seen.metadata), removed=gone, data_change=False)
+        return commit(self.open(), seen, change).version
 
     def described(self, snapshot: Snapshot) -> dict[str, Any]:
         """By path, all that is known of a file."""

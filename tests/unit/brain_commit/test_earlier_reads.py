@@ -15,13 +15,15 @@ from lakemend.formats.format import Change
 from tests.unit.brain_commit.writers import Lake, Statement, append, compact, delete, make_table, part
 
 
-def moved(tmp_path: Path, winner: Statement) -> tuple[OpenTable, int]:
-    """A table that a winner changed after it was read at the version told."""
+def moved(tmp_path: Path, *winners: Statement) -> tuple[OpenTable, int]:
+    """A table that winners changed after it was read at the version told."""
     root = tmp_path / "t"
     make_table(root)
     lake = Lake(root)
     base = lake.table.latest()
-    commit(lake.table, base, winner.change(lake, base))
+    for winner in winners:
+        seen = lake.table.latest()
+        commit(lake.table, seen, winner.change(lake, seen))
     return OpenTable(DeltaFormat(), lake.table, lake.table.store.url), base.version
 
 
@@ -45,6 +47,28 @@ def test_what_came_between(tmp_path: Path, winner: Statement, rule: str | None) 
     with pytest.raises(CommitConflictError, match="read the rows again") as caught:
         require_unchanged(opened, base, Change("append"), reads)
     assert (caught.value.rule, caught.value.base_version, caught.value.version) == (rule, version, base.version)
+
+
+@pytest.mark.parametrize("mode", ["MoR", "CoW"])
+def test_a_compaction_does_not_hide_what_goes_after_it(tmp_path: Path, mode: str) -> None:
+    opened, version = moved(tmp_path, compact("a"), delete(mode, 1))
+    reads = [{"version": str(version), "predicates": [part("a")]}]
+    with pytest.raises(CommitConflictError) as caught:
+        require_unchanged(opened, opened.latest(), Change("append"), reads)
+    assert caught.value.rule == "read-gone"
+
+
+def test_versions_that_the_log_has_lost_may_have_changed_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, version = moved(tmp_path, append((50, "b", 1.0)), append((51, "b", 1.0)))
+    told = opened.table.changes_since(version)
+    monkeypatch.setattr(type(opened.table), "changes_since", lambda *_: told[1:])
+    with pytest.raises(CommitConflictError, match="lost") as caught:
+        require_unchanged(
+            opened, opened.latest(), Change("append"), [{"version": str(version), "predicates": [part("a")]}]
+        )
+    assert caught.value.rule == "log"
 
 
 def test_the_version_of_the_statement_and_later_ones_are_the_commits_own_business(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ ORDERS: dict[str, Callable[[Sequence[Statement]], Any]] = {
     "Serializable": lambda landed: [landed],
     "WriteSerializable": permutations,
 }
+# It changes no row, and is no request of the connector's.
+COMPACTION = Statement("compaction", lambda table, seen: {}, lambda rows: rows)
 
 
 @pytest.mark.parametrize("isolation", ORDERS)
@@ -63,9 +65,11 @@ class Story:
         self.landed.clear()
         self._seen = self.table.open().latest()
         self.before = self.table.content(self._seen)
-        self._ours = draw.change()
+        self._ours = chance.choice([*[draw.change] * 4, draw.insert_select])()
         others = [draw.append(), chance.choice([draw.insert_select, draw.any])()]
         others += [draw.any() for _ in range(chance.randint(0, 1))]
+        if chance.random() < 0.3:
+            others.insert(chance.randint(0, len(others)), COMPACTION)
         # Each in a round, on what it finds there or on what we have seen.
         self._others = [(chance.choice([1, 1, 2]), chance.random() < 0.8, other) for other in others]
 
@@ -93,15 +97,19 @@ class Story:
         assert (self.table.described(found), self.table.content(found)) == told
 
     def _run(self, statement: Statement, seen: Snapshot) -> None:
-        request = {"table": {"path": str(self.table.root)}, **statement.request(self.table, seen)}
         try:
-            version = Brain().ask("commit", request)["version"]
+            version = self.table.compact(seen) if statement is COMPACTION else self._ask(statement, seen)
         except CommitConflictError as error:
             self._said.append(f"{statement.text} on {seen.version}: {error}")
             return
         self._said.append(f"{statement.text} on {seen.version}: {version}")
         if version is not None:
             self.landed.append(statement)
+
+    def _ask(self, statement: Statement, seen: Snapshot) -> str | None:
+        request = {"table": {"path": str(self.table.root)}, **statement.request(self.table, seen)}
+        version: str | None = Brain().ask("commit", request)["version"]
+        return version
 
     def told(self, seed: int) -> str:
         return "\n".join([f"seed {seed}", str(dict(self.before)), *self._said, str(dict(self.after))])
