@@ -79,6 +79,8 @@ _CHANGE_WHAT_THEY_READ = frozenset(
 )
 _REPLACE = frozenset({"overwrite", "overwrite_dynamic", "replace_where", "replace_using", "replace_on", "restore"})
 _UNKNOWN: Predicate = {"op": "UNKNOWN"}
+# Characters that mean one thing in Spark's SQL and another one in that of other engines.
+_ENGINES_OWN = ("\\", '"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +251,8 @@ def _replaced_by(winner: Committed, metadata: Metadata) -> Predicate | None:
         return None
     if winner.replaced_text is None:
         return winner.read_predicate or _UNKNOWN
+    if any(mark in winner.replaced_text for mark in _ENGINES_OWN):
+        return _UNKNOWN
     from lakemend.brain.where import parse_where
 
     try:

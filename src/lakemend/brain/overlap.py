@@ -177,7 +177,7 @@ class _Column:
 
     def __init__(self, path: tuple[str, ...], stored: DataType, type: DataType, casts: tuple[str, ...]) -> None:
         self._path, self._stored, self._type, self._casts = path, stored, type, casts
-        self.nullness: Variable = ("null", *(part.lower() for part in path))
+        self.nullness: Variable = ("null", *path)
 
     def cast(self, target: DataType) -> _Column:
         if not self._casts and _keeps_values(self._stored, target):

@@ -168,3 +168,13 @@ def test_what_is_too_much_to_look_at_may_overlap(monkeypatch: pytest.MonkeyPatch
     monkeypatch.undo()
     monkeypatch.setattr("lakemend.brain.overlap._MANY_PAIRS", 2)
     assert may_overlap(one, other, TABLE)
+
+
+def test_columns_that_differ_in_case_alone_are_two() -> None:
+    schema = struct(("a", "long"), ("A", "long"))
+    table = Metadata(schema, schema, (), {})
+    small, large = ({"op": "=", "args": [{"col": [name]}, lit(value, "long")]} for name, value in (("a", 1), ("A", 2)))
+    assert may_overlap(small, large, table)
+    assert may_overlap({"op": "IS_NULL", "args": [{"col": ["a"]}]}, large, table)
+    assert may_overlap({"op": "AND", "args": [small, large]}, {"op": "ALWAYS_TRUE"}, table)
+    assert not may_overlap(large, {"op": "=", "args": [{"col": ["A"]}, lit(1, "long")]}, table)

@@ -16,7 +16,10 @@ import pytest
 from deltalake.exceptions import CommitFailedError
 
 from lakemend.brain.commit import commit
+from lakemend.errors import CommitConflictError
+from lakemend.formats.format import Change
 from tests.unit.brain_commit.writers import A, B, Row, Rows, Statement, append, content, delete, make_table, update
+from tests.unit.delta_write.delta_tables import Lake, equals
 
 NEW: Row = (70, "a", 70.0)
 Act = Callable[[deltalake.DeltaTable], Any]
@@ -80,3 +83,21 @@ def test_they_are_second(tmp_path: Path, ours: str, theirs: str, masked_before: 
         assert found in (means(after), OURS[ours].means(means(before)))
     else:
         assert found == after
+
+
+@pytest.mark.parametrize("isolation", ["serializable", "snapshot"])
+@pytest.mark.parametrize(
+    ("value", "predicate"), [("a", "p = 'a'"), ("a\\b", "p = 'a\\b'"), ("a", 'p = "q"'), ("O'B", "p = 'O''B'")]
+)
+def test_what_they_replaced_is_told_in_their_own_sql(
+    tmp_path: Path, value: str, predicate: str, isolation: str
+) -> None:
+    root = tmp_path / "t"
+    deltalake.write_deltalake(root, pa.table({"p": ["z"], "q": ["y"]}))
+    lake = Lake(root)
+    base, where = lake.table.latest(), equals("p", value, "string")
+    new = [lake.write([{"p": value, "q": "ours"}])]
+    ours = Change("replace_where", added=new, read_predicate=where, replaced=where, brings=where, isolation=isolation)
+    deltalake.write_deltalake(root, pa.table({"p": [value], "q": [value]}), mode="overwrite", predicate=predicate)
+    with pytest.raises(CommitConflictError):
+        commit(lake.table, base, ours)

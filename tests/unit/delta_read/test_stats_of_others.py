@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +20,8 @@ from lakemend.brain.predicates import evaluate, may_match, of_snapshot
 from lakemend.errors import CorruptTableError
 from lakemend.formats.delta import stats as s
 from lakemend.formats.delta.bounds import RawStats, column_stats
+from lakemend.formats.delta.table import DeltaTable
+from lakemend.storage import open_store
 from tests.unit.delta_read.test_delta_checkpoints import VECTOR
 from tests.unit.delta_read.test_delta_stats import bounds, only
 
@@ -198,6 +202,25 @@ def test_long_bounds_that_went_through_doubles() -> None:
     text = '{"numRecords":2,"minValues":{"c":9.007199254740994E15},"maxValues":{"c":9.007199254740994E15}}'
     assert only(bounds("long", text)) == (None, None, False)
     assert only(bounds("long", '{"minValues":{"c":1.0},"maxValues":{"c":2e3}}'))[:2] == (1, 2000)
+
+
+@pytest.mark.parametrize("value", [10**20, -(10**20), 2**63 + 5_000_000, 10**37, 12345])
+def test_decimals_that_deltalake_squeezes_into_longs(tmp_path: Path, value: int) -> None:
+    precision = 38
+    column = pa.array([Decimal(value)], pa.decimal128(precision, 0))
+    deltalake.write_deltalake(tmp_path / "t", pa.table({"d": column}))
+    snapshot = DeltaTable(open_store(str(tmp_path / "t"))).latest()
+    type = f"decimal({precision},0)"
+    for op, limit, matches in (("=", value, True), ("<", 10**19, value < 10**19), (">", -(10**19), value > -(10**19))):
+        answers = evaluate(compare(op, "d", str(limit), type), of_snapshot(snapshot))
+        assert answers.to_pylist()[0] in (None, matches), (op, limit)
+
+
+@pytest.mark.parametrize("type", [{"type": "array", "elementType": "long", "containsNull": True}, "variant"])
+def test_nulls_inside_of_values_are_no_null_values(type: Any) -> None:
+    """Some writers count the nulls of the Parquet column below: [[1], [NULL, NULL]] has two of them."""
+    files = [{"numRecords": 2, "nullCount": {"c": count}} for count in (2, 0, 1)]
+    assert bounds(type, *files).nulls.to_pylist() == [None, 0, None]
 
 
 def test_timestamps_without_a_zone_bound_nothing() -> None:

@@ -9,8 +9,10 @@ may prune and cover, by these rules:
                 delta-spark spells them in the session's zone and cuts its offset to minutes, and until 1972 some
                 offsets had seconds: up to there both bounds are widened by a minute, typed ones of checkpoints too
     floats      NaN is never in the bounds but sorts above all: there is no maximum
-    decimals    with more than 15 digits some writers round through doubles: both bounds are widened
+    decimals    with more than 15 digits some writers round through doubles: both bounds are widened; the largest and
+                the smallest LONG stand for everything beyond them
     longs       that were spelled as doubles beyond 2^53 bound nothing
+    arrays, maps, variants: some writers count the nulls inside of them, so that only a count of 0 says something
     integers, dates, booleans, short decimals: exact, unless the file's bounds are not tight
 """
 
@@ -34,6 +36,7 @@ INTEGERS = ("byte", "short", "integer", "long")
 _EXACT = (*INTEGERS, "date", "boolean")
 _DOUBLE_DIGITS = 15
 _EXACT_IN_DOUBLE = 2**53
+_LONGS = (-(2**63), 2**63 - 1)
 _WIDE = Context(prec=80)
 _REPLACEMENT = "\ufffd"
 # In microseconds. From 1973 on every zone's offset is of whole minutes.
@@ -65,10 +68,13 @@ def column_stats(raw: RawStats, datatype: DataType, tight: pa.Array) -> ColumnSt
         high = _later(high)
     elif (digits := decimal_of(datatype)) and digits[0] > _DOUBLE_DIGITS:
         low, high = _widen(low, ROUND_FLOOR), _widen(high, ROUND_CEILING)
+    nulls = raw.nulls
+    if isinstance(datatype, dict) or datatype == "variant":
+        nulls = pc.if_else(pc.equal(nulls, 0), nulls, pa.scalar(None, nulls.type))
     exact = pc.and_(pc.fill_null(tight, False), pc.and_(low.is_valid(), high.is_valid()))
     if not _is_exact(datatype):
         exact = pa.array(np.zeros(len(low), bool))
-    return ColumnStats(low, high, raw.nulls, exact)
+    return ColumnStats(low, high, nulls, exact)
 
 
 def _is_exact(datatype: DataType) -> bool:
@@ -154,10 +160,10 @@ def _widen(values: pa.Array, rounding: str) -> pa.Array:
     """Decimals moved outward by more than a double's rounding error; null where the type cannot hold it."""
     precision, scale = values.type.precision, values.type.scale
     unit, limit = Decimal(1).scaleb(-scale), Decimal(10) ** (precision - scale)
-    sign = -1 if rounding == ROUND_FLOOR else 1
+    sign, furthest = (-1, _LONGS[0]) if rounding == ROUND_FLOOR else (1, _LONGS[1])
 
     def moved(value: Decimal | None) -> Decimal | None:
-        if value is None:
+        if value is None or value == furthest:
             return None
         step = _WIDE.multiply(abs(value), Decimal(2) ** -50)
         result = _WIDE.add(value, step * sign).quantize(unit, rounding=rounding, context=_WIDE)
