@@ -149,6 +149,54 @@ def test_keys_of_rows_that_are_read_twice_and_differ_rule_out_nothing(spark: Spa
     assert len(found.rows) == 10 and "8 of 8 files" in found.plan, found.plan
 
 
+def _by_k(spark: SparkSession, namespace: str) -> str:
+    """Every id from 0 to 4 in each of four partitions."""
+    name = f"{namespace}.by_k"
+    rows = spark.sql("SELECT id % 5 AS id, CAST(id DIV 5 AS INT) AS k FROM range(20)")
+    rows.coalesce(1).writeTo(name).partitionedBy("k").tableProperty(
+        "lakemend.planning.preserveDataGrouping", "true"
+    ).create()
+    return name
+
+
+_ORDERS = ["t.id = s.id AND t.k = s.k", "t.k = s.k AND t.id = s.id"]
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize("on", _ORDERS)
+@pytest.mark.parametrize("filtered", ["", "WHERE s.id < 5"], ids=["", "also by Spark"])
+def test_a_filter_asks_the_broadcast_of_its_join(
+    spark: SparkSession, namespace: str, on: str, adaptive: str, filtered: str
+) -> None:
+    """Whichever order the columns are named in: the same broadcast serves both, and is made once."""
+    name, keys = _by_k(spark, namespace), f"{namespace}.keys"
+    spark.sql("SELECT 3L AS id, 2 AS k").writeTo(keys).create()
+    with settings(spark, {"spark.sql.adaptive.enabled": adaptive}):
+        done = ran(spark, f"SELECT /*+ BROADCAST(s) */ * FROM {name} t JOIN {keys} s ON {on} {filtered}")
+    assert len(done.rows) == 1
+    assert "1 of 4 files" in done.plan, done.plan
+    assert done.plan.count("BroadcastExchange") - done.plan.count("ReusedExchange") <= 1, done.plan
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize("on", _ORDERS)
+def test_rows_of_a_python_function_may_be_others_each_time(
+    spark: SparkSession, namespace: str, on: str, adaptive: str
+) -> None:
+    def draw(_: int) -> tuple[int, int]:
+        import random
+
+        return random.randrange(5), random.randrange(4)
+
+    name = _by_k(spark, namespace)
+    with settings(spark, {"spark.sql.adaptive.enabled": adaptive}):
+        for _ in range(5):
+            drawn = spark.sparkContext.parallelize([0], 1).map(draw)
+            spark.createDataFrame(drawn, "id BIGINT, k INT").createOrReplaceTempView("drawn")
+            done = ran(spark, f"SELECT /*+ BROADCAST(s) */ * FROM {name} t JOIN drawn s ON {on}")
+            assert len(done.rows) == 1 and "4 of 4 files" in done.plan, done.plan
+
+
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 def test_a_merge_stores_what_its_source_says(spark: SparkSession, namespace: str, mode: str) -> None:
     t, s = _sides(spark, namespace)

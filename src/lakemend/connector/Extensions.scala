@@ -33,7 +33,7 @@ class Extensions extends SparkSessionExtensionsProvider {
     extensions.injectResolutionRule(new WholeTarget(_))
     extensions.injectOptimizerRule { session =>
       // Scans exist only after the last place that extensions offer for rules of the optimizer.
-      val late = Seq(JoinPruning(session), PartitionsFirst, StatementReads)
+      val late = Seq(PartitionsFirst, JoinPruning(session), StatementReads)
       session.experimental.extraOptimizations ++= late.diff(session.experimental.extraOptimizations)
       MergePlan(session)
     }

@@ -1,8 +1,13 @@
 package org.apache.spark.sql.lakemend
 
+import lakemend.catalog.{LakeTable, ReadsTable}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.execution.LogicalRDD
+import org.apache.spark.sql.execution.columnar.InMemoryRelation
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation, FileScan, FileTable}
 
 /**
  * Whether a plan gives the same rows each time it is evaluated, in whatever order its own input comes.
@@ -17,9 +22,18 @@ object SteadyRows {
   private def isKnown(plan: LogicalPlan): Boolean = plan match {
     case _: Project | _: Filter | _: Join | _: Union | _: Aggregate | _: Window | _: Sort | _: Generate | _: Expand |
         _: RepartitionOperation => true
-    // Spark keeps those of its own that would not be the same twice.
-    case _: CTERelationRef => false
-    case leaf => leaf.children.isEmpty
+    case leaf: LeafNode => isSteady(leaf)
+    case _ => false
+  }
+
+  /** Rows that are at hand, or in files that were listed: what others say when they are asked again is not known. */
+  private def isSteady(leaf: LeafNode): Boolean = leaf match {
+    case _: LocalRelation | _: OneRowRelation | _: Range | _: CommandResult | _: InMemoryRelation => true
+    case LogicalRelation(_: HadoopFsRelation, _, _, _, _) => true
+    case r: DataSourceV2ScanRelation => r.scan.isInstanceOf[ReadsTable] || r.scan.isInstanceOf[FileScan]
+    case r: DataSourceV2Relation => r.table.isInstanceOf[LakeTable] || r.table.isInstanceOf[FileTable]
+    case rows: LogicalRDD => rows.rdd.isInstanceOf[KeptRows] || rows.rdd.isCheckpointed
+    case _ => false
   }
 
   /** Whether what it says may depend on the order in which rows come; its own children are not looked at. */
