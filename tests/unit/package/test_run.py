@@ -139,6 +139,19 @@ def test_marked_tests(checkout: Checkout) -> None:
         assert checkout.log()[-1] == f"-m pytest -m {marker} -x"
 
 
+def test_all_of_them(checkout: Checkout) -> None:
+    checkout.python("3.11.2")
+    assert checkout.run("test-all").returncode == 0
+    run = [line for line in checkout.log() if line.startswith("-m pytest")]
+    markers = ["faults", "s3", "interop", "cluster", "slow"]
+    assert [line.split()[3] for line in run[1:]] == markers
+    assert run[0].endswith("--dist worksteal") and run[-1].endswith("--dist worksteal")
+    (checkout.root / "pyproject.toml").write_text("two")
+    done = checkout.run("test-all", NO_NETWORK="1")
+    assert done.returncode == 1
+    assert "failed: test test-faults test-s3 test-interop test-cluster test-long" in done.stderr
+
+
 def test_an_unknown_command_shows_the_known_ones(checkout: Checkout) -> None:
     done = checkout.run("fly")
     assert done.returncode == 1
