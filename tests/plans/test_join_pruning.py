@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -176,6 +178,28 @@ def test_a_filter_asks_the_broadcast_of_its_join(
     assert len(done.rows) == 1
     assert "1 of 4 files" in done.plan, done.plan
     assert done.plan.count("BroadcastExchange") - done.plan.count("ReusedExchange") <= 1, done.plan
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_filters_of_two_joins_by_the_same_keys(spark: SparkSession, namespace: str, adaptive: str) -> None:
+    """One table is partitioned by the first key, the other by the second; a third key stands twice."""
+    name, keys, other = _by_k(spark, namespace), f"{namespace}.keys", f"{namespace}.by_id"
+    spark.table(name).coalesce(1).writeTo(other).partitionedBy("id").create()
+    spark.sql("SELECT 3L AS id, 2 AS k").writeTo(keys).create()
+    queries = [
+        f"""SELECT /*+ BROADCAST(s) */ t.*, u.* FROM {name} t JOIN {keys} s ON t.id = s.id AND t.k = s.k
+            JOIN {other} u ON u.id = s.id AND u.k = s.k""",
+        f"""SELECT /*+ BROADCAST(y) */ * FROM {other} u JOIN (SELECT /*+ BROADCAST(s) */ t.id, t.k FROM {name} t
+            JOIN {keys} s ON t.id = s.id AND t.k = s.k) y ON u.k = y.k AND u.id = y.id""",
+        f"SELECT /*+ BROADCAST(s) */ * FROM {name} t JOIN {keys} s ON t.id = s.k AND t.k = s.k AND t.id + 1 = s.id",
+    ]
+    for query in queries:
+        with settings(spark, {"spark.sql.optimizer.dynamicPartitionPruning.enabled": "false"}):
+            expected = ran(spark, query)
+        with settings(spark, {"spark.sql.adaptive.enabled": adaptive}):
+            found = ran(spark, query)
+        assert len(expected.rows) == 1 and found.rows == expected.rows, found.plan
+        assert re.search("1 of [45] files", found.plan), found.plan
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])

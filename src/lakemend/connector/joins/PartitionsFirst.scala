@@ -18,31 +18,39 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
  * another order the broadcast would be another one, made for the filter alone out of rows that are read again.
  */
 object PartitionsFirst extends Rule[LogicalPlan] with PredicateHelper {
+  private type Keys = Seq[Expression]
+
   override def apply(plan: LogicalPlan): LogicalPlan = {
-    val moved = mutable.Map.empty[Seq[Expression], Seq[Expression]]
-    val sorted = plan.transformUp {
-      case join @ Join(_, _, _, Some(condition), _) =>
-        val places = grouped(join)
-        val named = splitConjunctivePredicates(condition)
-        val sorted = named.sortBy(place(_, places))
-        if (sorted == named) join
-        else {
-          val after = join.copy(condition = sorted.reduceOption(And))
-          keys(join).zip(keys(after)).foreach { case (old, now) => if (old != now) moved(old) = now }
-          after
-        }
+    val orders = mutable.Map.empty[Keys, Set[Keys]].withDefaultValue(Set.empty)
+    plan.foreach {
+      case join: Join => keys(join).zip(keys(sorted(join))).foreach { case (old, now) => orders(old) += now }
+      case _ =>
     }
-    if (moved.isEmpty) sorted else sorted.transformAllExpressionsWithSubqueries {
-      case filter: DynamicPruningSubquery if moved.contains(filter.buildKeys) =>
-        val now = moved(filter.buildKeys)
-        filter.copy(buildKeys = now, broadcastKeyIndices = filter.broadcastKeyIndices.map(i => now.indexOf(filter.buildKeys(i))))(
-          filter.broadcastValueProjection)
-    }
+    if (orders.forall { case (old, now) => now == Set(old) }) plan
+    else reordered(plan, orders.collect { case (old, now) if now.size == 1 => old -> now.head }.toMap)
+  }
+
+  /** Keys that two joins would order differently stay as they are: a filter does not tell which of the two it asks. */
+  private def reordered(plan: LogicalPlan, orders: Map[Keys, Keys]): LogicalPlan = plan.transformUp {
+    case join: Join if keys(join).forall(orders.contains) => sorted(join)
+  }.transformAllExpressions {
+    case filter: DynamicPruningSubquery =>
+      val old = filter.buildKeys.map(_.canonicalized)
+      val now = orders.getOrElse(old, old)
+      filter.copy(buildQuery = reordered(filter.buildQuery, orders), buildKeys = now.map(key => filter.buildKeys(old.indexOf(key))),
+        broadcastKeyIndices = filter.broadcastKeyIndices.map(i => now.indexOf(old(i))))(filter.broadcastValueProjection)
+  }
+
+  private def sorted(join: Join): Join = join.condition.fold(join) { condition =>
+    val places = grouped(join)
+    val named = splitConjunctivePredicates(condition)
+    val sorted = named.sortBy(place(_, places))
+    if (sorted == named) join else join.copy(condition = sorted.reduceOption(And))
   }
 
   /** Those of either side, in the order in which they are hashed. */
-  private def keys(join: Join): Seq[Seq[Expression]] = join match {
-    case ExtractEquiJoinKeys(_, left, right, _, _, _, _, _) => Seq(left, right)
+  private def keys(join: Join): Seq[Keys] = join match {
+    case ExtractEquiJoinKeys(_, left, right, _, _, _, _, _) => Seq(left, right).map(_.map(_.canonicalized))
     case _ => Nil
   }
 
