@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from lakemend.shown import size_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,9 @@ class JoinAdvice:
         lines += [f"  {number}. {obstacle}" for number, obstacle in enumerate(self.obstacles, 1)]
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
     def _verdict(self) -> str:
         if self.broadcast:
             return f"no shuffle, the {self.broadcast} side is broadcast"
@@ -89,13 +95,3 @@ class JoinAdvice:
     def to_dict(self) -> dict[str, Any]:
         """Every field and `shuffle_free`, JSON-safe."""
         return {"shuffle_free": self.shuffle_free, **asdict(self)}
-
-
-def size_text(count: int) -> str:
-    """Bytes as people read them."""
-    size = float(count)
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"

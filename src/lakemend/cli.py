@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, date, datetime
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime
 from typing import Any
 
 import click
+
+from lakemend.shown import fact_text, pairs_text, size_text, time_text
 
 _SHOWN_FILES = 100
 
@@ -46,10 +48,10 @@ def history(path: str, version: int | None, limit: int | None, as_json: bool) ->
     rows = [
         (
             e["version"],
-            _moment(e.get("timestamp")),
+            time_text(e.get("timestamp")),
             e.get("operation"),
-            _pairs(e.get("parameters")),
-            _pairs(e.get("metrics")),
+            pairs_text(e.get("parameters")),
+            pairs_text(e.get("metrics")),
         )
         for e in entries
     ]
@@ -67,7 +69,13 @@ def files(path: str, version: int | None, as_json: bool) -> None:
         return _print_json(listed)
     location = _location(path)
     rows = [
-        (_relative(f["path"], location), _bytes(f["size"]), f["rows"], f["masked"] or "", _pairs(f.get("partition")))
+        (
+            _relative(f["path"], location),
+            size_text(f["size"]),
+            f["rows"],
+            f["masked"] or "",
+            pairs_text(f.get("partition")),
+        )
         for f in listed[:_SHOWN_FILES]
     ]
     _print_table(("path", "size", "rows", "masked", "partition"), rows)
@@ -83,13 +91,8 @@ def detail(path: str, version: int | None, as_json: bool) -> None:
     facts = _brain().detail({"path": path}, version)
     if as_json:
         return _print_json(facts)
-    shown = {**facts, "schema": ", ".join(f"{f['name']} {_type(f['type'])}" for f in facts["schema"]["fields"])}
-    for key in ("created", "last_modified"):
-        shown[key] = _moment(facts.get(key))
-    shown["bytes"] = _bytes(facts["bytes"])
-    return _print_table(
-        ("", ""), [(key, _cell(value)) for key, value in shown.items() if value not in (None, [], {}, "")]
-    )
+    rows = [(key, fact_text(key, value)) for key, value in facts.items() if value not in (None, [], {}, "")]
+    return _print_table(("", ""), rows)
 
 
 @cli.command()
@@ -121,14 +124,14 @@ def plan(path: str, version: int | None, where: str | None, as_json: bool) -> No
             {**summary, "kept_files": [{k: f[k] for k in ("path", "size", "rows", "partition")} for f in kept]}
         )
     rows = [
-        (_relative(f["path"], table["location"]), _bytes(f["size"]), f["rows"], _partition(f["partition"], table))
+        (_relative(f["path"], table["location"]), size_text(f["size"]), f["rows"], _partition(f["partition"], table))
         for f in kept[:_SHOWN_FILES]
     ]
     _print_table(("path", "size", "rows", "partition"), rows)
     _print_rest(len(kept))
     return click.echo(
         f"version {summary['version']}: {summary['kept']} of {summary['files']} files kept "
-        f"({_bytes(summary['bytes'])}), {summary['skipped']} skipped"
+        f"({size_text(summary['bytes'])}), {summary['skipped']} skipped"
     )
 
 
@@ -149,13 +152,13 @@ def vacuum(path: str, dry_run: bool, older_than: str | None, as_json: bool) -> N
     if as_json:
         return _print_json({**found, "bytes": report.bytes_removed})
     rows = [
-        (f["path"], f["kind"], _bytes(f["size"]), _age(f["age"]), _moment(f["removed"]) or "in no version")
+        (f["path"], f["kind"], size_text(f["size"]), _age(f["age"]), time_text(f["removed"]) or "in no version")
         for f in unneeded[:_SHOWN_FILES]
     ]
     _print_table(("path", "kind", "size", "age", "removed (UTC)"), rows)
     _print_rest(len(unneeded))
     click.echo(
-        f"version {found['version']}: {len(unneeded)} files ({_bytes(report.bytes_removed)}) older than "
+        f"version {found['version']}: {len(unneeded)} files ({size_text(report.bytes_removed)}) older than "
         f"{_age(found['older_than'])} that no version of the last {_age(found['retention'])} needs"
     )
     if found["younger"]:
@@ -231,10 +234,6 @@ def _print_rest(count: int) -> None:
         click.echo(f"… and {count - _SHOWN_FILES} more (--json lists all)")
 
 
-def _pairs(values: dict[str, Any] | None) -> str:
-    return ", ".join(f"{k}={_cell(v)}" for k, v in (values or {}).items() if v not in (None, "", [], {}) or v == 0)
-
-
 def _partition(values: Sequence[Any], table: dict[str, Any]) -> str:
     """Partition values of the wire as people read them."""
     from lakemend.schema import find, from_wire
@@ -247,48 +246,12 @@ def _partition(values: Sequence[Any], table: dict[str, Any]) -> str:
     return ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in shown.items())
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{k}={v}" for k, v in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(str(v) for v in value)
-    return str(value)
-
-
-def _type(value: Any) -> str:
-    show: Callable[[Any], str] = _type
-    if not isinstance(value, dict):
-        return str(value)
-    if value["type"] == "array":
-        return f"array<{show(value['elementType'])}>"
-    if value["type"] == "map":
-        return f"map<{show(value['keyType'])},{show(value['valueType'])}>"
-    return "struct<" + ",".join(f"{f['name']}:{show(f['type'])}" for f in value["fields"]) + ">"
-
-
-def _moment(millis: int | None) -> str:
-    if millis is None:
-        return ""
-    try:
-        return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except (OverflowError, ValueError, OSError, TypeError):
-        return str(millis)  # whatever the log says
-
-
 def _age(seconds: float) -> str:
     """The largest unit of which there are two or more."""
     for unit, size in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} seconds"
-
-
-def _bytes(size: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
 
 
 def _relative(path: str, location: str) -> str:

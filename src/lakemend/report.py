@@ -6,15 +6,16 @@ adds the time the whole statement took and hands it to the user.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+from lakemend.shown import html_facts
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Report:
     """Counts are rows unless named otherwise; `version` is None if nothing was committed."""
 
@@ -73,13 +74,18 @@ class Report:
             parts.append(f"{sum(self.seconds.values()):.2f} s")
         return " · ".join(parts)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
-        shown = {k: v for k, v in self.to_dict().items() if v not in (None, {}, 0, False)}
-        cells = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(k)}</th><td>{html.escape(str(v))}</td></tr>"
-            for k, v in shown.items()
-        )
-        return f"<table>{cells}</table>"
+        shown = {name: value for name, value in self.to_dict().items() if value not in (0, False) or name == "version"}
+        # Of what a plan lists, how much there is of it.
+        counted = {k: len(v) if isinstance(v, dict | list) else v for k, v in (self.plan or {}).items()}
+        shown |= {
+            "plan": counted,
+            "seconds": ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in self.seconds.items()),
+        }
+        return html_facts(shown)
 
     def to_dict(self) -> dict[str, Any]:
         """Every field, JSON-safe."""

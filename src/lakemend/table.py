@@ -25,9 +25,17 @@ from pyspark.sql.types import StructType
 from lakemend.advice import JoinAdvice
 from lakemend.brain.options import PROPERTIES
 from lakemend.brain.service import Brain
-from lakemend.errors import InvalidInputError, NotATableError, ReplaceWhereError, TableError, TableNotFoundError
+from lakemend.errors import (
+    InvalidInputError,
+    LakemendError,
+    NotATableError,
+    ReplaceWhereError,
+    TableError,
+    TableNotFoundError,
+)
 from lakemend.formats.zone import in_zone
 from lakemend.incoming import to_frame
+from lakemend.instead import instead_of
 from lakemend.redaction import logger, redacted
 from lakemend.replace import Settings, replace_on, replace_using, replace_where
 from lakemend.report import Report
@@ -42,11 +50,14 @@ from lakemend.session import (
     warehouse_of,
 )
 from lakemend.session.settings import PATH_CATALOGS
+from lakemend.shown import Facts, Records, html_facts
 from lakemend.statements import Update, delete
 
 _REQUEST = "lakemend.request"
 # The catalog that knows tables by their path alone.
 PATH_CATALOG = "lakemend"
+# What a notebook shows of a table.
+_SHOWN = ("name", "location", "format", "version", "rows", "files", "bytes", "schema", "partitioning", "last_modified")
 _QUOTED = re.compile("`(?:[^`]|``)*`")
 
 log = logger(__name__)
@@ -145,7 +156,7 @@ class Table:
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """What was done to the table, newest first. Needs no Spark job."""
-        return self._brain.history(self._address(), limit)
+        return Records(self._brain.history(self._address(), limit))
 
     def files(self) -> pa.Table:
         """The data files of this version with their sizes, rows and partition values. Needs no Spark job."""
@@ -154,7 +165,7 @@ class Table:
 
     def detail(self) -> dict[str, Any]:
         """Location, format, schema, partitioning, properties, sizes and features. Needs no Spark job."""
-        return self._brain.detail(self._address(), int(self._load()["version"]))
+        return Facts(self._brain.detail(self._address(), int(self._load()["version"])))
 
     def join_advice(
         self,
@@ -447,6 +458,18 @@ class Table:
         pinned = f" as of version {self._version}" if self._version is not None else ""
         pinned = f" as of {self._timestamp}" if self._timestamp is not None else pinned
         return f"<lakemend table {redacted(self.path or self.name)}{pinned}>"
+
+    def _repr_html_(self) -> str:
+        try:
+            facts = self.detail()
+        except LakemendError as error:
+            return html_facts({"table": repr(self), "": error.problem})
+        return html_facts({name: facts[name] for name in _SHOWN if name in facts})
+
+    def __getattr__(self, name: str) -> Any:
+        """Names that a Table does not have: the error says what to use instead."""
+        remedy = instead_of(name, dir(Table))
+        raise AttributeError(f"a Table has no {name}" + (f"; {remedy}" if remedy else ""), name=name, obj=self)
 
 
 def _path_in(parts: list[str]) -> str | None:

@@ -100,3 +100,22 @@ def test_rows_behind_an_empty_piece_of_an_arrow_table(
     pieces = [pa.table({"id": pa.array(range(n), pa.int64())}) for n in sizes]
     report = lakemend.table(spark, location).append(pa.concat_tables(pieces))
     assert (report.inserted, spark.read.format("delta").load(location).count()) == (sum(sizes), sum(sizes))
+
+
+def test_a_table_in_a_notebook(spark: SparkSession, namespace: str) -> None:
+    table = lakemend.table(spark, f"{namespace}.shown")
+    assert "does not exist" in table._repr_html_()
+    table.append([{"id": 1}, {"id": 2}])
+    shown = table._repr_html_()
+    assert f"{namespace}.shown" in shown and "<td>id long</td>" in shown and "{" not in shown
+    assert "<th style='text-align:left'>version</th>" in table.history()._repr_html_()
+    assert "<td>2</td>" in table.detail()._repr_html_()
+    assert "<pre>" in table.join_advice(table, on="id")._repr_html_()
+
+
+def test_names_that_a_table_does_not_have(spark: SparkSession, namespace: str) -> None:
+    table = lakemend.table(spark, f"{namespace}.t")
+    for name, said in (("count", r"call to_df\(\).count"), ("merge", "MERGE INTO"), ("apend", "did you mean append")):
+        with pytest.raises(AttributeError, match=said):
+            getattr(table, name)
+    assert not hasattr(table, "_ipython_display_")

@@ -11,11 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakemend.advice import Obstacle, size_text
+from lakemend.advice import Obstacle
 from lakemend.brain.predicates import partition_column
 from lakemend.errors import InvalidInputError
 from lakemend.formats.format import Metadata
 from lakemend.schema import DataType, decimal_of, find
+from lakemend.shown import size_text
 
 SETTING = "spark.lakemend.planning.preserveDataGrouping"
 DATABRICKS = "spark.databricks.delta.planning.preserveDataGrouping"

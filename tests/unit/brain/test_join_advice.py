@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakemend.advice import JoinAdvice, size_text
+from lakemend.advice import JoinAdvice
 from lakemend.brain import join_sides
 from lakemend.brain.join_advice import advise
 from lakemend.brain.join_sides import JoinSettings
@@ -267,9 +267,3 @@ def test_through_the_brain_at_a_version(tmp_path: Path) -> None:
     advice = brain.join_advice((at, 1), (at, 0), "day", ALWAYS)
     assert (advice.left.version, advice.left.values, advice.right.version, advice.right.values) == (1, 3, 0, 0)
     assert advice.left.largest == 1000 and advice.shuffled == ("right",)
-
-
-def test_sizes_in_words() -> None:
-    assert [size_text(n) for n in (0, 1023, 1024, 3 * MIB // 2, 5 << 30, 5 << 40)] == [
-        "0 B", "1023 B", "1.0 KiB", "1.5 MiB", "5.0 GiB", "5120.0 GiB",
-    ]  # fmt: skip

@@ -18,3 +18,20 @@ def test_report_reads_well():
     assert "<table>" in report._repr_html_()
     assert Report.from_dict(json.loads(json.dumps(report.to_dict()))) == report
     assert report.timed(2.0).seconds == {"commit": 0.5, "write": 1.5}
+
+
+def test_a_shell_shows_a_report_as_print_does() -> None:
+    report = Report("append", "lake.db.t", 0, inserted=3)
+    assert repr(report) == str(report)
+
+
+def test_a_notebook_shows_sizes_and_times_for_people() -> None:
+    plan = {"rows": 7, "files": {"a.parquet": 3, "b.parquet": 4}}
+    report = Report("update", "<t>", 0, bytes_added=2048, seconds={"write": 1.234}, plan=plan)
+    shown = report._repr_html_()
+    assert "<th style='text-align:left'>version</th><td>0</td>" in shown
+    assert "<td>2.0 KiB</td>" in shown
+    assert "<td>write 1.23</td>" in shown
+    assert "<td>rows=7, files=2</td>" in shown
+    assert "&lt;t&gt;" in shown and "{" not in shown
+    assert "inserted" not in shown
