@@ -1,8 +1,8 @@
-"""`lakemend history | files | detail | plan | vacuum PATH`: look at a table without Spark.
+"""`lakemend ls`, `lakemend history | files | detail | plan | vacuum TABLE`: look at tables without Spark.
 
 The console script calls `main`. Each command prints a table for people or, with --json, one JSON
-document for programs. Errors are one line on stderr and exit code 1. Nothing heavy is imported
-before a command needs it, and pyspark never.
+document for programs. Errors are one line on stderr, or a JSON document there, and exit code 1. Nothing
+heavy is imported before a command needs it, and pyspark never.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -19,12 +20,21 @@ import click
 from lakemend.shown import fact_text, pairs_text, size_text, time_text
 
 _SHOWN_FILES = 100
+_CATALOG = "lake"  # what a session calls its catalog
+_PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 at_version = click.option(
     "--version", type=click.IntRange(min=0), default=None, help="The version to look at; the newest one unless given."
 )
-on_path = click.argument("path")
+on_table = click.argument("table")
+in_warehouse = click.option(
+    "--warehouse",
+    envvar="LAKEMEND_WAREHOUSE",
+    default="warehouse",
+    show_default=True,
+    help="Where names are looked up; paths and URLs need none.",
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -34,13 +44,42 @@ def cli() -> None:
 
 
 @cli.command()
-@on_path
+@click.argument("namespace", required=False, default="")
+@in_warehouse
+@as_json
+def ls(namespace: str, warehouse: str, as_json: bool) -> None:
+    """The tables of a warehouse, or of one of its namespaces."""
+    from lakemend.brain.service import Brain
+
+    brain = Brain({_CATALOG: warehouse})
+    found = _tables_below(brain, _parts(namespace))
+    if as_json:
+        return _print_json(found)
+    for name in found:
+        click.echo(_visible(name))
+    return None
+
+
+def _tables_below(brain: Any, namespace: list[str]) -> list[str]:
+    request = {"catalog": _CATALOG, "namespace": namespace}
+    tables = brain.ask("catalog", {"action": "list_tables", **request})["tables"] if namespace else []
+    below = brain.ask("catalog", {"action": "list_namespaces", **request})["namespaces"]
+    return [
+        *(".".join(map(_quoted, [*namespace, name])) for name in tables),
+        *(name for inner in below for name in _tables_below(brain, inner)),
+    ]
+
+
+@cli.command()
+@on_table
+@in_warehouse
 @click.option("--version", type=click.IntRange(min=0), default=None, help="Only this version and the ones before it.")
 @click.option("--limit", "-n", type=click.IntRange(min=1), default=None, help="Show at most this many versions.")
 @as_json
-def history(path: str, version: int | None, limit: int | None, as_json: bool) -> None:
+def history(table: str, warehouse: str, version: int | None, limit: int | None, as_json: bool) -> None:
     """What was done to the table, newest first."""
-    entries = _brain().history({"path": path}, None if version is not None else limit)
+    brain, identity = _look_up(table, warehouse)
+    entries = brain.history(identity, None if version is not None else limit)
     if version is not None:
         entries = [entry for entry in entries if entry["version"] <= version][:limit]
     if as_json:
@@ -59,15 +98,17 @@ def history(path: str, version: int | None, limit: int | None, as_json: bool) ->
 
 
 @cli.command()
-@on_path
+@on_table
+@in_warehouse
 @at_version
 @as_json
-def files(path: str, version: int | None, as_json: bool) -> None:
+def files(table: str, warehouse: str, version: int | None, as_json: bool) -> None:
     """The data files of the table."""
-    listed = _brain().files({"path": path}, version).to_pylist()
+    brain, identity = _look_up(table, warehouse)
+    listed = brain.files(identity, version).to_pylist()
     if as_json:
         return _print_json(listed)
-    location = _location(path)
+    location = _location(brain.address(identity).open().location)
     rows = [
         (
             _relative(f["path"], location),
@@ -83,12 +124,14 @@ def files(path: str, version: int | None, as_json: bool) -> None:
 
 
 @cli.command()
-@on_path
+@on_table
+@in_warehouse
 @at_version
 @as_json
-def detail(path: str, version: int | None, as_json: bool) -> None:
+def detail(table: str, warehouse: str, version: int | None, as_json: bool) -> None:
     """Location, format, schema, sizes, properties and features of the table."""
-    facts = _brain().detail({"path": path}, version)
+    brain, identity = _look_up(table, warehouse)
+    facts = brain.detail(identity, version)
     if as_json:
         return _print_json(facts)
     rows = [(key, fact_text(key, value)) for key, value in facts.items() if value not in (None, [], {}, "")]
@@ -96,20 +139,21 @@ def detail(path: str, version: int | None, as_json: bool) -> None:
 
 
 @cli.command()
-@on_path
+@on_table
+@in_warehouse
 @at_version
 @click.option("--where", default=None, help="A SQL condition, such as \"day = '2026-01-31'\".")
 @as_json
-def plan(path: str, version: int | None, where: str | None, as_json: bool) -> None:
+def plan(table: str, warehouse: str, version: int | None, where: str | None, as_json: bool) -> None:
     """Which files a query would read, and how many it would skip."""
-    brain = _brain()
-    table = brain.ask("load", {"table": {"path": path}, "version": None if version is None else str(version)})
+    brain, identity = _look_up(table, warehouse)
+    loaded = brain.ask("load", {"table": identity, "version": None if version is None else str(version)})
     predicates = []
     if where is not None:
         from lakemend.brain.where import parse_where
 
-        predicates = [parse_where(where, table["schema"])]
-    found = brain.ask("plan", {"table": {"path": path}, "version": table["version"], "predicates": predicates})
+        predicates = [parse_where(where, loaded["schema"])]
+    found = brain.ask("plan", {"table": identity, "version": loaded["version"], "predicates": predicates})
     kept = found["files"]
     summary = {
         "version": int(found["version"]),
@@ -124,7 +168,7 @@ def plan(path: str, version: int | None, where: str | None, as_json: bool) -> No
             {**summary, "kept_files": [{k: f[k] for k in ("path", "size", "rows", "partition")} for f in kept]}
         )
     rows = [
-        (_relative(f["path"], table["location"]), size_text(f["size"]), f["rows"], _partition(f["partition"], table))
+        (_relative(f["path"], loaded["location"]), size_text(f["size"]), f["rows"], _partition(f["partition"], loaded))
         for f in kept[:_SHOWN_FILES]
     ]
     _print_table(("path", "size", "rows", "partition"), rows)
@@ -136,7 +180,8 @@ def plan(path: str, version: int | None, where: str | None, as_json: bool) -> No
 
 
 @cli.command()
-@on_path
+@on_table
+@in_warehouse
 @click.option("--dry-run", is_flag=True, help="Only list the files. There is no other vacuum yet.")
 @click.option(
     "--older-than",
@@ -145,9 +190,10 @@ def plan(path: str, version: int | None, where: str | None, as_json: bool) -> No
     help='List only files older than this, such as "12 hours"; the table\'s retention unless given.',
 )
 @as_json
-def vacuum(path: str, dry_run: bool, older_than: str | None, as_json: bool) -> None:
+def vacuum(table: str, warehouse: str, dry_run: bool, older_than: str | None, as_json: bool) -> None:
     """Which files no version of the table needs any more."""
-    report = _brain().vacuum({"path": path}, dry_run=dry_run, older_than=older_than)
+    brain, identity = _look_up(table, warehouse)
+    report = brain.vacuum(identity, dry_run=dry_run, older_than=older_than)
     found, unneeded = report.plan, report.plan["files"]
     if as_json:
         return _print_json({**found, "bytes": report.bytes_removed})
@@ -173,14 +219,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         cli.main(args=None if arguments is None else list(arguments), prog_name="lakemend")
     except LakemendError as error:
-        click.echo(_visible(f"lakemend: {' '.join(str(error).split())}"), err=True)
+        said = f"lakemend: {' '.join(str(error).split())}"
+        if "--json" in (sys.argv if arguments is None else arguments):
+            said = json.dumps({"error": error.to_payload()}, default=_jsonable, ensure_ascii=False)
+        click.echo(_visible(said), err=True)
         sys.exit(1)
 
 
-def _brain() -> Any:
+def _look_up(table: str, warehouse: str) -> tuple[Any, dict[str, Any]]:
+    """Whom to ask, and under which identity: what looks like a path, or lies there, is one."""
     from lakemend.brain.service import Brain
 
-    return Brain()
+    parts = _parts(table)
+    if "/" in table or ":" in table or table.startswith((".", "~")) or len(parts) < 2 or Path(table).exists():
+        return Brain(), {"path": table}
+    brain = Brain({_CATALOG: warehouse})
+    if parts[0] == _CATALOG and len(parts) > 2:
+        parts = parts[1:]
+    return brain, {"catalog": _CATALOG, "namespace": parts[:-1], "name": parts[-1]}
+
+
+def _parts(name: str) -> list[str]:
+    """The parts of a dotted name, of which some may stand in backticks."""
+    return [plain or quoted.replace("``", "`") for quoted, plain in _PART.findall(name)]
+
+
+def _quoted(part: str) -> str:
+    return part if re.fullmatch(r"\w+", part) else "`" + part.replace("`", "``") + "`"
 
 
 def _location(path: str) -> str:

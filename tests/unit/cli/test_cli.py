@@ -116,3 +116,43 @@ def test_what_a_terminal_would_obey_is_shown(capsys, tmp_path):
             assert not any(c in out + err for c in "\x1b\x07\x9b\u202e"), (command, more)
             if more and not code:
                 json.loads(out)
+
+
+@pytest.fixture
+def warehouse(tmp_path):
+    """The tables shop.orders and shop.`odd name`, and one in a namespace below."""
+    brain = Brain({"lake": str(tmp_path / "warehouse")})
+    for namespace, name in ((["shop"], "orders"), (["shop"], "odd name"), (["shop", "eu"], "orders")):
+        table = {"catalog": "lake", "namespace": namespace, "name": name}
+        if not brain.ask("catalog", {"action": "list_namespaces", "catalog": "lake", "namespace": []})["namespaces"][
+            1:
+        ]:
+            brain.ask("catalog", {"action": "create_namespace", "catalog": "lake", "namespace": ["shop"]})
+            brain.ask("catalog", {"action": "create_namespace", "catalog": "lake", "namespace": ["shop", "eu"]})
+        staged = brain.ask("stage", {"table": table, "mode": "create", "schema": struct(("id", "long"))})
+        brain.ask("commit", {"table": table, "version": None, "operation": "append", "command": "CREATE TABLE",
+                             "staged": staged["staged"], "token": name})  # fmt: skip
+    return str(tmp_path / "warehouse")
+
+
+def test_tables_by_name(capsys, warehouse, monkeypatch, tmp_path):
+    names = ["shop.`odd name`", "shop.orders", "shop.eu.orders"]
+    assert run(capsys, "ls", "--warehouse", warehouse)[1].split("\n")[:-1] == names
+    assert json.loads(run(capsys, "ls", "shop.eu", "--warehouse", warehouse, "--json")[1]) == names[2:]
+    for name in [*names, "lake.shop.orders"]:
+        assert run(capsys, "history", name, "--warehouse", warehouse)[0] == 0
+    for command in ("files", "detail", "plan"):
+        assert run(capsys, command, "shop.orders", "--warehouse", warehouse)[0] == 0
+    assert run(capsys, "vacuum", "shop.orders", "--dry-run", "--warehouse", warehouse)[0] == 0
+    monkeypatch.chdir(tmp_path)  # a session's own warehouse is found
+    assert run(capsys, "detail", "shop.orders")[0] == 0
+    code, _, err = run(capsys, "detail", "shop.nothing")
+    assert code == 1 and "shop.nothing" in err
+
+
+def test_errors_for_programs(capsys, path):
+    code, out, err = run(capsys, "detail", path, "--version", "7", "--json")
+    assert (code, out) == (1, "")
+    error = json.loads(err)["error"]
+    assert error["class"] == "VersionNotFoundError" and error["values"]["version"] == 7
+    assert run(capsys, "detail", path, "--no-such-option")[0] == 2
