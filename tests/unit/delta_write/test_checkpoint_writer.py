@@ -413,3 +413,16 @@ def test_clean_up_removes_sidecars_nobody_names(lake: Lake) -> None:
     clean_log(lake.table.store, {})
     assert len(list(sidecars.iterdir())) == 1
     assert fresh(lake).latest().files.num_rows == 5
+
+
+@pytest.mark.parametrize("protected", [False, True])
+def test_checkpoints_that_hide_a_dropped_feature_stay(lake: Lake, protected: bool) -> None:
+    features = {"delta.feature.checkpointProtection": "supported"} if protected else {}
+    lake.create(metadata(properties={"delta.checkpointInterval": "3", **features}))
+    for number in range(5):
+        lake.append_rows({"id": number, "p": "x", "x": 1.0})
+    age(lake, {v: 60 - v for v in range(6)})
+    lake.append_rows({"id": 6, "p": "x", "x": 1.0})  # version 6 has a checkpoint, and the log is cleaned up
+    commits = sorted(int(n[:20]) for n in log_files(lake) if n.endswith(".json"))
+    assert (commits[0] == 0) == protected
+    assert fresh(lake).latest().files.num_rows == 6

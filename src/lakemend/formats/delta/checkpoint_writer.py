@@ -351,4 +351,6 @@ def after_commit(store: Store, snapshot: DeltaSnapshot) -> None:
     except Exception:
         log.warning("checkpoint %d of %s failed; the commit stands", snapshot.version, store.url, exc_info=True)
         return
-    cleanup.clean_log(store, snapshot.meta.configuration)
+    # A feature was dropped: checkpoints hide from readers what came before, and may go only all together.
+    if not supports(snapshot.protocol, "checkpointProtection"):
+        cleanup.clean_log(store, snapshot.meta.configuration)

@@ -40,6 +40,7 @@ WRITER_FEATURES = frozenset(
         "changeDataFeed",
         "domainMetadata",
         "inCommitTimestamp",
+        "checkpointProtection",
     }
 )
 SUPPORTED = READER_FEATURES | WRITER_FEATURES
