@@ -83,7 +83,7 @@ def corrupt_mask(where: str, cause: str) -> NoReturn:
     raise CorruptTableError(
         f"the deletion vector {where} cannot be read",
         cause=cause,
-        remedy="restore the table to a version before it (time travel reads older versions), or rewrite the data file",
+        remedy="read the latest version, restore the file from a backup, or restore the table to a version without it",
         file=where,
     )
 

@@ -463,3 +463,11 @@ def test_names_that_a_change_feed_needs() -> None:
     with pytest.raises(InvalidInputError, match="column _change_type"):
         altered_metadata(Base(create(properties=feed)), [column])
     assert altered_metadata(Base(create()), [on]).properties["delta.enableChangeDataFeed"] == "true"
+
+
+def test_vectors_that_were_dropped_do_not_come_back() -> None:
+    dropped = {"delta.requireCheckpointProtectionBeforeVersion": "7"}
+    for vectors, mode in (({}, "copy-on-write"), ({"delta.enableDeletionVectors": "true"}, "merge-on-read")):
+        table = create(struct(("a", "long")))
+        table = replace(table, properties={**table.properties, **dropped, **vectors})
+        assert set(write_settings(table)["modes"].values()) == {mode}

@@ -27,7 +27,7 @@ object ReadErrors {
     case _: FileNotFoundException => LakemendException.corrupt(
       s"the deletion vector $place is missing",
       "the file was deleted, for instance by a vacuum with too short a retention",
-      "restore the file from a backup, or restore the table to an older version")
+      "read the latest version, restore the file from a backup, or restore the table to a version without it")
     case _ => LakemendException.corrupt(s"the deletion vector $place cannot be read", message(e),
       "restore the file from a backup, or restore the table to an older version")
   })

@@ -29,6 +29,7 @@ from lakemend.formats.delta.properties import (
     FEED,
     MAPPING_MODE,
     MAX_COLUMN_ID,
+    VECTORS,
     checked,
     dead_share,
     is_on,
@@ -281,12 +282,18 @@ def write_settings(metadata: Metadata) -> dict[str, Any]:
 
 
 def _mode(properties: Mapping[str, str], verb: str) -> str:
-    """How a verb changes rows. Tables of other writers are masked only if they ask for deletion vectors."""
-    vectors = properties.get("delta.enableDeletionVectors", "").lower()
-    chosen = properties.get(f"write.{verb}.mode") or ("merge-on-read" if vectors == "true" else "copy-on-write")
-    return "copy-on-write" if vectors == "false" else chosen
+    """How a verb changes rows. Tables of other writers are masked only if they ask for deletion vectors.
+
+    An engine that drops a feature leaves a barrier in the log and, of vectors, no property: whoever took them out of
+    the table does not want them back with the next row change.
+    """
+    vectors = properties.get(VECTORS, "").lower()
+    if vectors == "false" or (not vectors and _BARRIER in properties):
+        return "copy-on-write"
+    return properties.get(f"write.{verb}.mode") or ("merge-on-read" if vectors == "true" else "copy-on-write")
 
 
+_BARRIER = "delta.requireCheckpointProtectionBeforeVersion"
 _ISOLATION = {"snapshotisolation": "snapshot", "writeserializable": "write-serializable"}
 
 

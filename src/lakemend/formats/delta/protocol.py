@@ -86,7 +86,7 @@ def supports(protocol: Protocol, feature: str) -> bool:
 # Those that Delta knows how to take back.
 _DROPPABLE = frozenset(
     {
-        *("checkConstraints", "checkpointProtection", "columnMapping", "coordinatedCommits-preview", "deletionVectors"),
+        *("checkConstraints", "columnMapping", "coordinatedCommits-preview", "deletionVectors"),
         *("inCommitTimestamp", "typeWidening", "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck"),
     }
 )
