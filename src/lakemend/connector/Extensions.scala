@@ -1,6 +1,6 @@
 package lakemend
 
-import lakemend.catalog.{LakeCatalog, PathTable, PathTables}
+import lakemend.catalog.{LakeCatalog, LakeTable, PathTable, PathTables}
 import lakemend.changes.ChangesInPlan
 import lakemend.rows.{OneWrite, OwnReads}
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions, SparkSessionExtensionsProvider}
@@ -19,6 +19,7 @@ class Extensions extends SparkSessionExtensionsProvider {
     extensions.injectHintResolutionRule(_ => HoldRowChanges)
     extensions.injectHintResolutionRule(_ => InsertOverwrite)
     extensions.injectResolutionRule(PathsInCatalog(_))
+    extensions.injectResolutionRule(_ => OlderVersions)
     extensions.injectResolutionRule(GeneratedColumns(_))
     extensions.injectResolutionRule(_ => FoundPlaces)
     extensions.injectResolutionRule(_ => AllowedChecks)
@@ -79,5 +80,16 @@ case class PathsInCatalog(spark: SparkSession) extends Rule[LogicalPlan] {
         r.copy(table = path.opened, catalog = Some(catalog), identifier = Some(Identifier.of(Array.empty, path.path)))
       case _ => r
     }
+  }
+}
+
+/**
+ * A frame of an older version stays at it. Spark looks every relation of a writing statement up again by its name, in the
+ * statement's own catalog and at the newest version, whatever version the frame was made for: so it has no name.
+ */
+object OlderVersions extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
+    case r: DataSourceV2Relation if r.timeTravelSpec.isDefined && r.identifier.isDefined && r.table.isInstanceOf[LakeTable] =>
+      r.copy(catalog = None, identifier = None)
   }
 }
