@@ -10,8 +10,8 @@ cannot follow, in which such times are those of the machine and integers that ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date, datetime
-from numbers import Integral
+from datetime import date, datetime, time
+from numbers import Number
 from typing import Any
 
 import pyarrow as pa
@@ -160,26 +160,36 @@ def _require_one_kind(name: str, values: Iterable[Any], type: pa.DataType) -> No
     found: dict[tuple[Any, ...], str] = {}
     for value in values:
         for path, kind in _times(value, (name,)):
+            if kind == _ZONED:
+                raise _not_one(".".join(map(str, path)), f"{kind} is among them, and no column keeps the zone")
             if found.setdefault(path, kind) != kind:
                 cause = f"{found[path]} and {kind} are among them, and neither can stand for the other"
                 raise _not_one(".".join(map(str, path)), cause)
 
 
+_ZONED = "a time of day with a zone"
+
+
 def _holds_times(type: pa.DataType) -> bool:
     if pa.types.is_temporal(type):
         return True
+    if pa.types.is_dictionary(type):
+        return _holds_times(type.value_type)
     return any(_holds_times(type.field(i).type) for i in range(type.num_fields))
 
 
 def _times(value: Any, path: tuple[Any, ...]) -> Iterable[tuple[tuple[Any, ...], str]]:
-    """Each day, time and whole number in a value, with the column or field that it is in."""
+    """Each day, time and number in a value, with the column or field that it is in."""
     if isinstance(value, datetime):
         if value == value:  # pandas' NaT is no time, and equals nothing
             yield path, "a time without a zone" if value.tzinfo is None else "a time with a zone"
     elif isinstance(value, date):
         yield path, "a date"
-    elif isinstance(value, Integral):
-        yield path, "a number"
+    elif isinstance(value, time):
+        yield path, "a time of day" if value.tzinfo is None else _ZONED
+    elif isinstance(value, Number):
+        if value == value:  # NaN stands for nothing, as NaT does
+            yield path, "a number"
     elif isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _times(inner, (*path, key))

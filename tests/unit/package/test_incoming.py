@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,7 @@ def test_what_is_no_rows(rows: Any) -> None:
 
 
 @pytest.mark.parametrize("time", [DAY, LOCAL, MOMENT])
-@pytest.mark.parametrize("number", [0, 5, np.int64(5)])
+@pytest.mark.parametrize("number", [0, 5, np.int64(5), 1.7e9, Decimal(5), np.float32(3)])
 def test_a_number_is_no_time(time: Any, number: Any) -> None:
     for values in ([time, number], [[time], [number]], [{"a": time}, {"a": number}]):
         with pytest.raises(lakemend.InvalidInputError, match="x"):
@@ -143,3 +144,15 @@ def test_the_index_of_a_pandas_frame() -> None:
     other = frame.set_index(pd.Index(["x", "y", "z"], name="k"))
     with pytest.raises(lakemend.InvalidInputError, match="the values of k"):
         to_arrow(other)
+
+
+@pytest.mark.parametrize("values", [v for v in MIXED if None not in v], ids=str)
+def test_categories_do_not_mix_either(values: list[Any]) -> None:
+    with pytest.raises(lakemend.InvalidInputError):
+        to_arrow(pd.DataFrame({"a": pd.Categorical(values)}))
+
+
+def test_a_zone_of_a_time_of_day_is_not_lost() -> None:
+    assert to_arrow(dicts([time(1, 2), None]))["a"].to_pylist() == [time(1, 2), None]
+    with pytest.raises(lakemend.InvalidInputError, match="zone"):
+        to_arrow(dicts([time(1, 2, tzinfo=UTC)]))
