@@ -10,10 +10,11 @@ cannot follow, in which such times are those of the machine and integers that ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from numbers import Number
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -94,8 +95,33 @@ def _column(name: str, values: list[Any]) -> pa.Array:
         found = pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise _not_one(name, str(error)) from error
+    _require_same_values(name, values)
     _require_one_kind(name, values, found.type)
     return found
+
+
+_APART = (("text", "bytes"), ("a truth value", "a number"), ("a duration", "a number"))
+
+
+def _require_same_values(name: str, values: Iterable[Any]) -> None:
+    """Raises where Arrow would take one kind of value for another, and tell nobody."""
+    found = {_plain_kind(value) for value in values}
+    for one, other in _APART:
+        if one in found and other in found:
+            raise _not_one(name, f"{one} and {other} are among them, and neither can stand for the other")
+    if "a masked array" in found:
+        raise _not_one(name, "a masked array is among them, and its masked values would be written")
+
+
+def _plain_kind(value: Any) -> str | None:
+    if isinstance(value, bool | np.bool_):
+        return "a truth value"
+    if isinstance(value, Number):
+        return "a number" if value == value else None  # NaN stands for nothing
+    if isinstance(value, np.ma.MaskedArray):
+        return "a masked array"
+    named = ((str, "text"), (bytes, "bytes"), (timedelta, "a duration"))
+    return next((kind for type, kind in named if isinstance(value, type)), None)
 
 
 def _require_values(frame: Any) -> None:

@@ -156,3 +156,19 @@ def test_a_zone_of_a_time_of_day_is_not_lost() -> None:
     assert to_arrow(dicts([time(1, 2), None]))["a"].to_pylist() == [time(1, 2), None]
     with pytest.raises(lakemend.InvalidInputError, match="zone"):
         to_arrow(dicts([time(1, 2, tzinfo=UTC)]))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [["a", b"b"], [5.5, True], [np.bool_(True), 7], [timedelta(1), 5], [np.ma.array([1, 2], mask=[0, 1])]],
+    ids=str,
+)
+def test_values_that_arrow_would_take_for_others(values: list[Any]) -> None:
+    for given in (values, values[::-1]):
+        with pytest.raises(lakemend.InvalidInputError, match="the values of a"):
+            to_arrow(dicts(given))
+
+
+def test_values_beside_nothing() -> None:
+    for values in ([True, None], ["a", None, ""], [1.5, float("nan"), 2], [timedelta(1), None], [b"a", None]):
+        assert to_arrow(dicts(values)).num_rows == len(values)

@@ -65,8 +65,10 @@ def read_change(base: DeltaSnapshot, file: CommitFile, modified: int, redefined:
     own = info.get("lakemend") if isinstance(info.get("lakemend"), dict) else {}
     before = _vectors(removes)
     after = _vectors(adds) if before else {}
-    gone = [path for place, (path, _) in before.items() if place not in after]
-    masked = [path for place, (path, vector) in before.items() if place in after and after[place][1] != vector]
+    gone = [path for place, (path, *_) in before.items() if place not in after]
+    masked = [path for place, (path, vector, _) in before.items() if place in after and after[place][1] != vector]
+    # Rows come back to life where a vector shrinks, whatever the commit calls itself.
+    revived = any(place in after and after[place][2] < dead for place, (_, _, dead) in before.items())
     ict = info.get("inCommitTimestamp")
     changes_data = _any_data_change(adds) or _any_data_change(removes)
     redefines = _redefines(base.meta, commits.metadata)
@@ -76,7 +78,7 @@ def read_change(base: DeltaSnapshot, file: CommitFile, modified: int, redefined:
     return DeltaCommitted(
         version=version,
         timestamp=ict if base.in_commit_timestamps and isinstance(ict, int) else modified,
-        operation=neutral_operation(info),
+        operation="restore" if revived else neutral_operation(info),
         added=file_table(adds, counts, base.metadata),
         removed=frozenset(base.spelled(gone)),
         masked=frozenset(base.spelled(masked)),
@@ -101,11 +103,13 @@ def _redefines(old: MetaData, new: MetaData | None) -> bool:
     return new is not None and new not in (old, with_vectors(old))
 
 
-def _vectors(actions: pa.Table) -> dict[str, tuple[str, str]]:
-    """By plain path, a file's spelling in the log and its deletion vector's id. A commit names a file once."""
-    paths = actions.column("path").to_pylist()
-    ids = vector_ids(one_chunk(actions.column("deletionVector"))).to_pylist()
-    return {decode_path(path): (path, vector) for path, vector in zip(paths, ids, strict=True)}
+def _vectors(actions: pa.Table) -> dict[str, tuple[str, str, int]]:
+    """By plain path, a file's spelling in the log, its deletion vector's id and how many rows are dead. A commit names
+    a file once."""
+    paths, vectors = actions.column("path").to_pylist(), one_chunk(actions.column("deletionVector"))
+    dead = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0).to_pylist()
+    named = zip(paths, vector_ids(vectors).to_pylist(), dead, strict=True)
+    return {decode_path(path): (path, vector, count) for path, vector, count in named}
 
 
 def _any_data_change(table: pa.Table) -> bool:
