@@ -238,6 +238,7 @@ def test_cached_rows_are_of_the_version_they_were_read_at(place: Place, door: st
     except lakemend.CommitConflictError as error:
         assert (error.base_version, error.version) == (1, 2)
         assert "unpersist" in error.remedy
+        kept.unpersist()
         assert place.rows() == [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
     finally:
         kept.unpersist()

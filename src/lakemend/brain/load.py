@@ -31,7 +31,8 @@ def load(address: Address, request: Mapping[str, Any]) -> dict[str, Any]:
     asked = request.get("version"), request.get("timestamp"), _option(request, "versionasof")
     if any(value is not None for value in asked):
         answer["time_travel"] = True
-    return answer
+        return answer
+    return _for_frames(answer, address, snapshot)
 
 
 def look_up(address: Address, request: Mapping[str, Any]) -> tuple[OpenTable, Snapshot]:
@@ -65,6 +66,11 @@ def answer_of(address: Address, opened: OpenTable, snapshot: Snapshot) -> dict[s
     return table_answer(
         address, opened.location, opened.format, snapshot.metadata, snapshot.version, snapshot.capabilities
     )
+
+
+def _for_frames(answer: dict[str, Any], address: Address, newest: Snapshot) -> dict[str, Any]:
+    frame_id = address.tables.frames.id_of(answer["place"], newest.version, newest.metadata)
+    return {**answer, "frame_id": frame_id}
 
 
 def _option(request: Mapping[str, Any], name: str) -> Any:
@@ -205,7 +211,8 @@ def _stage_alter(address: Address, opened: OpenTable, request: Mapping[str, Any]
         changes = merged_changes(base.metadata.schema, request.get("schema") or struct())
     metadata = opened.format.altered_metadata(base, changes) if changes else base.metadata
     staged = _staged("alter", opened.format, opened.location, metadata, base, False) if changes else None
-    return table_answer(address, opened.location, opened.format, metadata, base.version, base.capabilities, staged)
+    answer = table_answer(address, opened.location, opened.format, metadata, base.version, base.capabilities, staged)
+    return _for_frames(answer, address, base)
 
 
 def _staged(

@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from lakemend.brain.frames import Frames
 from lakemend.errors import CorruptTableError, NotATableError, TableNotFoundError, VersionNotFoundError
 from lakemend.formats.format import Format, Snapshot, Table
 from lakemend.redaction import logger
@@ -92,6 +93,7 @@ class Tables:
 
     def __init__(self, formats: dict[str, Format]) -> None:
         self.formats = formats
+        self.frames = Frames()
         self._open: OrderedDict[str, OpenTable] = OrderedDict()
         self._lock = threading.Lock()
 

@@ -28,7 +28,7 @@ class LakeTable(val meta: TableMeta, val reads: Reads = new Reads)
     extends Table with SupportsRead with SupportsWrite with SupportsMetadataColumns with SupportsSchemaEvolution
     with SupportsRowLevelOperations with SupportsDeleteV2 {
   override def name: String = meta.name
-  override def id: String = meta.tableId
+  override def id: String = meta.frameId
   override def version: String = meta.version.orNull
   override def columns: Array[Column] = Columns.fromSchema(meta.schema)
   override def partitioning: Array[Transform] = meta.partitioning.map(_.toSpark).toArray
@@ -97,6 +97,22 @@ class LakeTable(val meta: TableMeta, val reads: Reads = new Reads)
 
   /** What is to be let go of when the rows of a write have come. */
   def onEnd(release: () => Unit): Unit = atEnd.add(release)
+
+  /**
+   * Equal are two that Spark loaded apart and that hold the same rows: so it finds what it has cached of one for the other.
+   * A table that a statement is about to make or to change equals no other, nor does one at an older version that was asked
+   * for: what is read of that can not be in conflict, so it is no read of the table as it is.
+   */
+  override def equals(other: Any): Boolean = other match {
+    case that: LakeTable => (this eq that) || isPlain && that.isPlain && meta.key == that.meta.key &&
+      meta.version == that.meta.version && meta.isTimeTravel == that.meta.isTimeTravel && meta.schema == that.meta.schema
+    case _ => false
+  }
+
+  override def hashCode: Int = if (isPlain) (meta.key, meta.version).hashCode else System.identityHashCode(this)
+
+  /** A version of a table, and nothing besides. */
+  def isPlain: Boolean = getClass == classOf[LakeTable] && meta.version.isDefined && meta.tableId.nonEmpty && meta.staged.isEmpty
 
   override def toString: String = s"lakemend ${meta.name}${meta.version.fold("")(v => s" version $v")}"
 }

@@ -55,6 +55,8 @@ class TableMeta(val json: JsonNode) {
   /** Whether the format keeps a property by itself: no statement sets it. */
   def isKept(property: String): Boolean = write.path("kept_properties").elements.asScala.exists(_.asText == property)
   val tableId: String = json.path("table_id").asText("")
+  /** The id as Spark is told it: another one when a name has come to mean another column (brain/frames.py). */
+  val frameId: String = json.path("frame_id").asText(tableId)
   /** The same for every spelling of one table: by name, by path, through a link or another catalog. */
   val key: TableKey = TableKey(tableId, json.path("place").asText(location))
   /** Loaded as of a version or a time that was asked for: nothing can change what is read of it. */

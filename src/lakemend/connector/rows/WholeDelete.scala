@@ -16,11 +16,11 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 object WholeDelete extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case delete @ DeleteFromTable(target, condition) if target.resolved => unnamed(target) match {
-      case _: DataSourceV2Relation => delete
+      case r: DataSourceV2Relation => lake(r).fold(delete)(table => delete.copy(table = only(r, table)))
       // A query that somebody wrote has the table's name between the two.
-      case Project(_, r: DataSourceV2Relation) if isLake(r) =>
-        if (condition == Literal.TrueLiteral) delete.copy(table = r) else delete
-      case query => query.collectFirst { case r: DataSourceV2Relation if isLake(r) => r }.fold(delete)(r => throw refused(r))
+      case Project(_, r: DataSourceV2Relation) if lake(r).isDefined =>
+        if (condition == Literal.TrueLiteral) delete.copy(table = only(r, lake(r).get)) else delete
+      case query => query.collectFirst { case r: DataSourceV2Relation if lake(r).isDefined => r }.fold(delete)(r => throw refused(r))
     }
   }
 
@@ -29,7 +29,11 @@ object WholeDelete extends Rule[LogicalPlan] {
     case other => other
   }
 
-  private def isLake(r: DataSourceV2Relation): Boolean = r.table.isInstanceOf[LakeTable]
+  private def lake(r: DataSourceV2Relation): Option[LakeTable] = Some(r.table).collect { case table: LakeTable => table }
+
+  /** The table under no name, and equal to no other: Spark would put rows that it has cached in its place. */
+  private def only(r: DataSourceV2Relation, table: LakeTable): DataSourceV2Relation =
+    if (table.isPlain) r.copy(table = table.forRowChanges, catalog = None, identifier = None) else r
 
   private def refused(r: DataSourceV2Relation): LakemendException = LakemendException.invalid(
     "DELETE FROM takes a table, and what it names here is a view or a query",
