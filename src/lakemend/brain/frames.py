@@ -1,8 +1,8 @@
 """Which frames Spark may go on using when the columns of their table have changed.
 
 Spark looks the table of a frame up again when the frame is run, and refuses the frame if the table's id is another one
-or if a column is gone. It knows columns by their names: after `a` and `b` were swapped by RENAME, or `a` was dropped and
-added again, the frame would show another column's values under the old name. So the id that Spark is told changes
+or if a column is gone. It knows columns by their names: after `a` and `b` were swapped by RENAME, or `a` was dropped
+and added again, the frame would show another column's values under the old name. So the id that Spark is told changes
 whenever a name comes to mean another column. Frames live in this process, and so does what it takes to know.
 """
 
