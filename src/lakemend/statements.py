@@ -188,6 +188,8 @@ def _expression(value: Any) -> Column:
 def _literal(value: Any) -> Column:
     """A value as it stands. Days and times go as text: a literal of Spark's would move them by the machine's zone, and
     old ones to another calendar. A time without a zone is a local time of the session."""
+    if type(value).__name__ in ("NAType", "NaTType"):  # pandas' words for nothing
+        return F.lit(None)
     if isinstance(value, datetime):
         # What "timestamp" means is a setting of the session.
         kind = "timestamp_ntz" if value.tzinfo is None else "timestamp_ltz"
@@ -196,4 +198,14 @@ def _literal(value: Any) -> Column:
         return F.lit(value.isoformat()).cast("date")
     if isinstance(value, list | tuple):
         return F.array(*(_literal(inner) for inner in value))
-    return F.lit(value)
+    try:
+        if isinstance(value, dict | set):
+            raise TypeError("a literal of Spark's fails when it is used")
+        return F.lit(value)
+    except Exception as error:
+        raise InvalidInputError(
+            f"{value!r} cannot be a value of a column",
+            cause=f"Spark has no literal for it ({type(value).__module__}.{type(value).__qualname__})",
+            remedy="pass a plain Python value (None, bool, int up to 64 bits, float, Decimal, str, bytes, date, datetime), "
+            "or an SQL expression such as \"cast('…' AS …)\" or \"map('k', 1)\"",
+        ) from error

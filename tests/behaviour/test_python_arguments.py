@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import uuid
+from decimal import Decimal
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -30,6 +33,20 @@ def test_a_dry_run_told_to_the_builder(table: lakemend.Table) -> None:
     assert (report.dry_run, report.updated, table.version, rows(table)) == (True, 1, 0, ROWS)
     with pytest.raises(lakemend.InvalidInputError, match="retries"):
         table.update(where="id = 1", retries=-1).set("v", "'x'").execute()
+
+
+@pytest.mark.parametrize("value", [Decimal("NaN"), 2**64, uuid.UUID(int=1), {"a": 1}, {1}, object(), [object()]])
+def test_values_that_no_column_can_have(table: lakemend.Table, value: Any) -> None:
+    with pytest.raises(lakemend.InvalidInputError, match="cannot be a value of a column") as failed:
+        table.update({"v": value})
+    assert "SQL expression" in str(failed.value)
+    assert rows(table) == ROWS
+
+
+@pytest.mark.parametrize("value", [None, pd.NA, pd.NaT])
+def test_nothing_as_pandas_says_it(table: lakemend.Table, value: Any) -> None:
+    assert table.update({"v": value}, "id = 1").updated == 1
+    assert [row["v"] for row in rows(table) if row["id"] == 1] == [None]
 
 
 @pytest.mark.parametrize("verb", ["append", "overwrite"])
