@@ -206,6 +206,6 @@ def _literal(value: Any) -> Column:
         raise InvalidInputError(
             f"{value!r} cannot be a value of a column",
             cause=f"Spark has no literal for it ({type(value).__module__}.{type(value).__qualname__})",
-            remedy="pass a plain Python value (None, bool, int up to 64 bits, float, Decimal, str, bytes, date, datetime), "
+            remedy="pass a plain value (None, bool, int of 64 bits, float, Decimal, str, bytes, date, datetime), "
             "or an SQL expression such as \"cast('…' AS …)\" or \"map('k', 1)\"",
         ) from error
