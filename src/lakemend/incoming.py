@@ -9,7 +9,7 @@ cannot follow, in which such times are those of the machine and integers that ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from numbers import Number
 from typing import Any
@@ -104,24 +104,52 @@ _APART = (("text", "bytes"), ("a truth value", "a number"), ("a duration", "a nu
 
 
 def _require_same_values(name: str, values: Iterable[Any]) -> None:
-    """Raises where Arrow would take one kind of value for another, and tell nobody."""
-    found = {_plain_kind(value) for value in values}
-    for one, other in _APART:
-        if one in found and other in found:
-            raise _not_one(name, f"{one} and {other} are among them, and neither can stand for the other")
-    if "a masked array" in found:
-        raise _not_one(name, "a masked array is among them, and its masked values would be written")
+    """Raises where Arrow would take one kind of value for another, at any depth, and tell nobody."""
+    types = {type(value) for value in values} - {type(None)}
+    if len(types) < 2 and not any(issubclass(one, _HOLDING) for one in types):
+        return
+    found: dict[tuple[Any, ...], set[str]] = {}
+    for value in values:
+        for path, kind in _plain_kinds(value, (name,)):
+            found.setdefault(path, set()).add(kind)
+    for path, kinds in found.items():
+        shown = ".".join(map(str, path))
+        for one, other in _APART:
+            if one in kinds and other in kinds:
+                raise _not_one(shown, f"{one} and {other} are among them, and neither can stand for the other")
+        if _MASKED in kinds:
+            raise _not_one(shown, f"{_MASKED} is among them, and its masked values would be written")
 
 
-def _plain_kind(value: Any) -> str | None:
-    if isinstance(value, bool | np.bool_):
-        return "a truth value"
-    if isinstance(value, Number):
-        return "a number" if value == value else None  # NaN stands for nothing
-    if isinstance(value, np.ma.MaskedArray):
-        return "a masked array"
-    named = ((str, "text"), (bytes, "bytes"), (timedelta, "a duration"))
-    return next((kind for type, kind in named if isinstance(value, type)), None)
+_MASKED = "a masked array"
+_HOLDING = (Mapping, list, tuple, set, frozenset, np.ndarray)
+_KINDS = {"b": "a truth value", "i": "a number", "u": "a number", "f": "a number", "m": "a duration"}
+_NAMED = (
+    (str, "text"),
+    (bytes | bytearray | memoryview, "bytes"),
+    (bool | np.bool_, "a truth value"),
+    (timedelta | np.timedelta64, "a duration"),
+)
+
+
+def _plain_kinds(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """Each plain value, with the column or field that it is in."""
+    named = next((kind for type, kind in _NAMED if isinstance(value, type)), None)
+    if named is not None:
+        yield path, named
+    elif isinstance(value, Number):
+        if value == value:  # NaN stands for nothing
+            yield path, "a number"
+    elif isinstance(value, np.ma.MaskedArray):
+        yield path, _MASKED
+    elif isinstance(value, np.ndarray) and value.dtype.kind in _KINDS:
+        yield path, _KINDS[value.dtype.kind]
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _plain_kinds(inner, (*path, key))
+    elif isinstance(value, _HOLDING):
+        for inner in value:
+            yield from _plain_kinds(inner, path)
 
 
 def _require_values(frame: Any) -> None:
@@ -156,6 +184,7 @@ def _of_pandas(frame: Any) -> pa.Table:
     table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
     for index, field in enumerate(table.schema):
         if frame.dtypes.iloc[index].kind == "O":
+            _require_same_values(field.name, frame.iloc[:, index])
             _require_one_kind(field.name, frame.iloc[:, index], field.type)
     return table
 

@@ -87,6 +87,19 @@ def cached_count(place: Place) -> None:
         rows.unpersist()
 
 
+def cached_twice(place: Place) -> None:
+    """A query with a name that is used twice, and an answer from statistics: scans cannot tell what was read."""
+    rows = place.spark.sql(
+        f"WITH c AS (SELECT * FROM {place.name} WHERE p = 'b') SELECT 9L AS id, 'z' AS p, m.top AS x "
+        f"FROM c JOIN c d ON c.id = d.id CROSS JOIN (SELECT max(x) AS top FROM {place.name}) m"
+    ).cache()
+    assert rows.collect() == [(9, "z", 20)]
+    try:
+        rows.writeTo(place.name).append()
+    finally:
+        rows.unpersist()
+
+
 DOORS: dict[str, Callable[[Place], object]] = {
     "insert from itself": sql("INSERT INTO {target} " + SUM, "name", "name"),
     "insert from path": sql("INSERT INTO {target} " + SUM, "name", "path"),
@@ -123,6 +136,7 @@ DOORS: dict[str, Callable[[Place], object]] = {
     "python append": lambda place: place.table.append(place.sums(place.load())),
     "cached": cached,
     "cached count": cached_count,
+    "cached twice": cached_twice,
     **{
         f"{verb} {target} from {source}": sql(text, target, source)
         for verb, text in {"update": UPDATE, "delete": DELETE, "merge": MERGE}.items()
@@ -148,6 +162,7 @@ TELLING = (
     "saveAsTable",
     "save to path",
     "cached count",
+    "cached twice",
     "update name from path",
     "delete path from name",
     "merge name from link",
@@ -164,6 +179,23 @@ def test_what_was_read_has_changed(place: Place, door: str, monkeypatch: pytest.
     slip_in(monkeypatch, lambda: other.sql(f"INSERT INTO {place.name} VALUES (3, 'a', 30)"))
     with pytest.raises(lakemend.CommitConflictError):
         DOORS[door](place)
+    assert place.rows() == [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize("source", ["count(*) AS x", "max(x) AS x"])
+def test_changes_of_the_table_itself_were_read_too(
+    place: Place, source: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.spark.sql(f"ALTER TABLE {place.name} SET TBLPROPERTIES ('write.merge.mode' = '{mode}')")
+    other = place.spark.newSession()
+    slip_in(monkeypatch, lambda: other.sql(f"INSERT INTO {place.name} VALUES (3, 'a', 30)"))
+    with pytest.raises(lakemend.CommitConflictError):
+        place.spark.sql(
+            f"MERGE INTO {place.name} t USING (SELECT 9L AS id, 'z' AS p, {source} FROM {place.name} "
+            "CHANGES FROM VERSION 1) s ON t.id = s.id AND t.p = s.p "
+            "WHEN MATCHED THEN UPDATE SET x = s.x WHEN NOT MATCHED THEN INSERT *"
+        )
     assert place.rows() == [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
 
 

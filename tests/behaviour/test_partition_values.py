@@ -217,6 +217,21 @@ def test_timestamps_without_a_zone_are_local_to_the_session(spark: SparkSession,
     assert shown() == ["2026-07-01 19:34:56"]  # an instant since it was written again
 
 
+def test_persisted_local_times_are_those_of_their_own_session(spark: SparkSession, table: str, location: str) -> None:
+    with_local_time(spark, table, location)
+    fresh = f"{table}2"
+    spark.sql(f"CREATE TABLE {fresh} USING delta LOCATION '{location}'")
+    other, query = spark.newSession(), f"SELECT unix_timestamp(t) FROM {fresh}"
+    other.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    expected = other.sql(query).collect()
+    kept = spark.table(fresh).persist()
+    try:
+        assert kept.count() == 1
+        assert other.sql(query).collect() == expected != spark.sql(query).collect()
+    finally:
+        kept.unpersist()
+
+
 def test_timestamps_that_never_have_a_zone_stay(spark: SparkSession, table: str, location: str) -> None:
     with_local_time(spark, table, location, "timestamp_ntz")
     with settings(spark, {"spark.sql.session.timeZone": "America/Los_Angeles"}):

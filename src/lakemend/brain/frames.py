@@ -3,7 +3,8 @@
 Spark looks the table of a frame up again when the frame is run, and refuses the frame if the table's id is another one
 or if a column is gone. It knows columns by their names: after `a` and `b` were swapped by RENAME, or `a` was dropped
 and added again, the frame would show another column's values under the old name. So the id that Spark is told changes
-whenever a name comes to mean another column. Frames live in this process, and so does what it takes to know.
+whenever a name comes to mean another column, and with the session's time zone where the table holds local times. Frames
+live in this process, and so does what it takes to know.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakemend.formats import char_types
-from lakemend.formats.format import Metadata
+from lakemend.formats.format import Metadata, Snapshot
+from lakemend.formats.zone import in_zone, zone_name
+from lakemend.schema import find
 
 _TABLES = 10_000
 
@@ -61,6 +64,20 @@ class Frames:
             seen.version, seen.metadata = version, metadata
         self._seen.move_to_end(key)
         return seen
+
+
+def zone_of_partitions(snapshot: Snapshot) -> str:
+    """The session's time zone where partition values are local times, else nothing.
+
+    Spark shares the rows it has cached between sessions, by the table's name and id; in another zone they are others.
+    """
+    fields = [find(snapshot.metadata.schema, part.source) for part in snapshot.metadata.partitioning]
+    if not any(field is not None and field["type"] == "timestamp" for field in fields):
+        return ""
+    here = snapshot.files["partition"]
+    with in_zone("UTC"):
+        there = snapshot.files["partition"]
+    return "" if here.equals(there) else f"@{zone_name()}"
 
 
 def _meanings(metadata: Metadata) -> Iterator[tuple[str, str]]:

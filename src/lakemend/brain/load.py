@@ -12,6 +12,7 @@ from typing import Any
 from lakemend.brain.addresses import Address
 from lakemend.brain.description import as_json, table_answer
 from lakemend.brain.evolution import merged_changes
+from lakemend.brain.frames import zone_of_partitions
 from lakemend.brain.known_formats import format_named
 from lakemend.brain.new_properties import require_same, with_defaults
 from lakemend.brain.tables import OpenTable, describe, is_vacant, version_number
@@ -70,7 +71,7 @@ def answer_of(address: Address, opened: OpenTable, snapshot: Snapshot) -> dict[s
 
 def _for_frames(answer: dict[str, Any], address: Address, newest: Snapshot) -> dict[str, Any]:
     frame_id = address.tables.frames.id_of(answer["place"], newest.version, newest.metadata)
-    return {**answer, "frame_id": frame_id}
+    return {**answer, "frame_id": frame_id + zone_of_partitions(newest)}
 
 
 def _option(request: Mapping[str, Any], name: str) -> Any:

@@ -161,7 +161,8 @@ class _Boxes:
             return _Column(found[0], declared if str(declared).startswith("char(") else found[1], found[1], ())
         if node.get("op") == "CAST" and len(node.get("args", ())) == 1:
             inner = self._column(node["args"][0])
-            return None if inner is None else inner.cast(node.get("type", "void"))
+            target = node.get("type", "void")
+            return None if inner is None or inner.depends_on_zone(target) else inner.cast(target)
         return None
 
 
@@ -183,6 +184,10 @@ class _Column:
         if not self._casts and _keeps_values(self._stored, target):
             return _Column(self._path, self._stored, target, ())
         return _Column(self._path, self._stored, target, (*self._casts, str(target)))
+
+    def depends_on_zone(self, target: DataType) -> bool:
+        """Whether a cast says one thing in the session of one writer and another in that of the other."""
+        return (self._type == "timestamp") != (target == "timestamp")
 
     @property
     def variable(self) -> Variable:

@@ -30,6 +30,14 @@ _COMPARISONS: dict[Any, str] = {
     sql.GT: ">",
     sql.GTE: ">=",
 }
+# What is translated of each operator; one that says more (BETWEEN SYMMETRIC, say) means something else.
+_UNDERSTOOD: dict[Any, set[str]] = {
+    **{kind: {"this", "expression"} for kind in _COMPARISONS},
+    sql.Between: {"this", "low", "high", "negate"},
+    sql.Is: {"this", "expression", "negate"},
+    sql.In: {"this", "expressions", "negate"},
+    sql.Like: {"this", "expression", "negate"},
+}
 _MOMENTS = ("date", "timestamp", "timestamp_ntz")
 _INTEGERS = {"byte": 7, "short": 15, "integer": 31, "long": 63}
 
@@ -53,6 +61,12 @@ class _Translation:
 
     def predicate(self, node: Any) -> Predicate:
         node = node.unnest()
+        said = {key for key, value in node.args.items() if value not in (None, False, [])}
+        # Newer versions of the parser say NOT LIKE, NOT IN and NOT BETWEEN so.
+        found = self._plain(node) if said <= _UNDERSTOOD.get(type(node), said) else self._unknown(node)
+        return {"op": "NOT", "args": [found]} if "negate" in said else found
+
+    def _plain(self, node: Any) -> Predicate:
         for kind, name in ((sql.And, "AND"), (sql.Or, "OR")):
             if isinstance(node, kind):
                 return {"op": name, "args": [self.predicate(part) for part in node.flatten()]}
@@ -73,6 +87,9 @@ class _Translation:
             return self._typed("IN", [node.this, *node.expressions])
         if isinstance(node, sql.Like):
             return self._like(node)
+        return self._unknown(node)
+
+    def _unknown(self, node: Any) -> Predicate:
         for column in node.find_all(sql.Column):
             self._column(column)  # a column that does not exist is an error wherever it stands
         return _UNKNOWN

@@ -178,3 +178,36 @@ def test_columns_that_differ_in_case_alone_are_two() -> None:
     assert may_overlap({"op": "IS_NULL", "args": [{"col": ["a"]}]}, large, table)
     assert may_overlap({"op": "AND", "args": [small, large]}, {"op": "ALWAYS_TRUE"}, table)
     assert not may_overlap(large, {"op": "=", "args": [{"col": ["A"]}, lit(1, "long")]}, table)
+
+
+@pytest.mark.parametrize(
+    ("column", "cast"), [("country", "timestamp"), ("at", "string"), ("at", "date"), ("day", "timestamp")]
+)
+def test_a_cast_that_depends_on_the_session_tells_nothing(column: str, cast: str) -> None:
+    """Two writers in two time zones mean other rows by the same words."""
+    values = {"date": ["2024-01-01", "2024-01-02"], "string": ["a", "b"]}.get(cast, [1, 2])
+
+    def equals(value: Any) -> dict[str, Any]:
+        node = {"op": "CAST", "args": [{"col": [column]}], "type": cast}
+        return {"op": "=", "args": [node, {"lit": value, "type": cast}]}
+
+    assert may_overlap(equals(values[0]), equals(values[1]), TABLE)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("country NOT LIKE 'a%'", ["NOT", "STARTS_WITH"]),
+        ("country NOT IN ('a', 'b')", ["NOT", "IN"]),
+        ("year NOT BETWEEN 1 AND 2", ["NOT", "AND", ">=", "<="]),
+        ("country IS NOT NULL", ["NOT", "IS_NULL"]),
+        ("NOT country NOT LIKE 'a%'", ["NOT", "NOT", "STARTS_WITH"]),
+        ("country LIKE 'a!%' ESCAPE '!'", ["UNKNOWN"]),
+        ("country NOT RLIKE 'a'", ["NOT", "UNKNOWN"]),
+    ],
+)
+def test_every_way_to_say_not(text: str, names: list[str]) -> None:
+    def operators(node: dict[str, Any]) -> list[str]:
+        return [node["op"], *(name for arg in node.get("args", ()) for name in operators(arg))] if "op" in node else []
+
+    assert operators(parse_where(text, SCHEMA)) == names

@@ -55,3 +55,27 @@ def test_types_of_other_times(tmp_path: Path, stored: str, read: str, change: di
     if read == "void":
         with pytest.raises(InvalidInputError, match="interval"):
             _alter(tmp_path, {**ADD, "path": ["z"], "type": "interval"})
+
+
+def test_an_invariant_stays_with_its_column(tmp_path: Path) -> None:
+    """Its text names the column: by another name it would watch another one."""
+    said = json.dumps({"expression": {"expression": "a > 0"}})
+    fields = [
+        {"name": n, "type": "long", "nullable": True, "metadata": m}
+        for n, m in (("a", {"delta.invariants": said}), ("b", {}))
+    ]
+    metadata = {
+        "id": "t",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+        "partitionColumns": [],
+        "configuration": {},
+    }
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    actions = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}]
+    (log / f"{0:020d}.json").write_text("\n".join(json.dumps(action) for action in actions))
+    with pytest.raises(InvalidInputError, match="invariant"):
+        _alter(tmp_path, {"kind": "rename_column", "path": ["a"], "to": "c"})
+    assert _alter(tmp_path, {"kind": "rename_column", "path": ["b"], "to": "c"})["version"] == "1"
+    assert _alter(tmp_path, {"kind": "drop_column", "path": ["a"]})["version"] == "2"

@@ -450,6 +450,11 @@ def test_sizes() -> None:
 def test_expressions_that_use_a_column() -> None:
     assert uses("id > 0 AND name = 'x'", "ID") and uses("`a b` > 1", "a b") and uses("s.a > 1", "s")
     assert not uses("name = 'id'", "id") and not uses("idx > 0", "id")
+    assert not uses("name = 'it''s id'", "id")
+    # Whatever is not plainly text may be a column.
+    assert uses("""s <> "it's" AND id > 0 AND s <> 'x'""", "id")
+    assert uses(r"s <> r'\' AND id > 0 AND s <> 'x'", "id")
+    assert uses("s <> 'x' -- don't\n AND id > 0 AND s <> 'y'", "id") and uses("s = 'a\\'b' AND id > 0", "id")
 
 
 def test_names_that_a_change_feed_needs() -> None:

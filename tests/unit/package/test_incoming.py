@@ -172,3 +172,42 @@ def test_values_that_arrow_would_take_for_others(values: list[Any]) -> None:
 def test_values_beside_nothing() -> None:
     for values in ([True, None], ["a", None, ""], [1.5, float("nan"), 2], [timedelta(1), None], [b"a", None]):
         assert to_arrow(dicts(values)).num_rows == len(values)
+
+
+APART = [
+    [1.5, True],
+    [np.bool_(True), 2],
+    ["a", b"b"],
+    ["a", bytearray(b"b")],
+    ["a", memoryview(b"b")],
+    [timedelta(1), 2],
+    [None, 3, None, False],
+]
+
+
+@pytest.mark.parametrize("make", [dicts, frame])
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda v: v, lambda v: [v], lambda v: {"x": [{"y": v}]}, lambda v: [[v], []]],
+    ids=["plain", "list", "deep", "lists"],
+)
+@pytest.mark.parametrize("values", APART, ids=str)
+def test_kinds_that_cannot_stand_for_each_other_do_not_mix(
+    make: Callable[[list[Any]], Any], wrap: Callable[[Any], Any], values: list[Any]
+) -> None:
+    with pytest.raises(lakemend.InvalidInputError):
+        to_arrow(make([None if v is None else wrap(v) for v in values]))
+
+
+@pytest.mark.parametrize("make", [dicts, frame])
+@pytest.mark.parametrize("values", APART[:4], ids=str)
+def test_kinds_do_not_mix_in_one_list_either(make: Callable[[list[Any]], Any], values: list[Any]) -> None:
+    with pytest.raises(lakemend.InvalidInputError):
+        to_arrow(make([values]))
+
+
+@pytest.mark.parametrize("make", [dicts, frame])
+def test_kinds_of_several_fields_are_their_own_affair(make: Callable[[list[Any]], Any]) -> None:
+    values = [{"n": 1.5, "b": True, "s": "a", "y": b"b"}, {"n": float("nan"), "b": None, "s": "c", "y": b""}]
+    found = to_arrow(make(values)).column("a").to_pylist()
+    assert found[0] == values[0] and found[1]["b"] is None

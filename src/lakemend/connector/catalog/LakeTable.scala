@@ -105,7 +105,8 @@ class LakeTable(val meta: TableMeta, val reads: Reads = new Reads)
    */
   override def equals(other: Any): Boolean = other match {
     case that: LakeTable => (this eq that) || isPlain && that.isPlain && meta.key == that.meta.key &&
-      meta.version == that.meta.version && meta.isTimeTravel == that.meta.isTimeTravel && meta.schema == that.meta.schema
+      meta.version == that.meta.version && meta.isTimeTravel == that.meta.isTimeTravel && meta.schema == that.meta.schema &&
+      meta.readAs == that.meta.readAs
     case _ => false
   }
 

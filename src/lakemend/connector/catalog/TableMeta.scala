@@ -7,7 +7,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.Bridge
 import lakemend.joins.Transforms
 import org.apache.spark.sql.connector.expressions.Transform
-import org.apache.spark.sql.lakemend.TableExpressions
+import org.apache.spark.sql.lakemend.{Padding, SparkBridge, TableExpressions}
 import org.apache.spark.sql.types.{DataType, StructField, StructType}
 
 /** One partition field: `name` is its name in the table's partitioning, `source` the column it is made of. */
@@ -59,6 +59,8 @@ class TableMeta(val json: JsonNode) {
   val frameId: String = json.path("frame_id").asText(tableId)
   /** The same for every spelling of one table: by name, by path, through a link or another catalog. */
   val key: TableKey = TableKey(tableId, json.path("place").asText(location))
+  /** How the session reads what is stored: local times, and CHAR values without their blanks, are others in another one. */
+  val readAs: (String, Boolean) = (SparkBridge.timeZone, Padding.isOn)
   /** Loaded as of a version or a time that was asked for: nothing can change what is read of it. */
   val isTimeTravel: Boolean = json.path("time_travel").asBoolean(false)
   /** How data files are to be written. */

@@ -1,6 +1,7 @@
 package lakemend.rows
 
 import lakemend.catalog.{LakeTable, TableKey}
+import lakemend.changes.ChangesPart
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Alias, AttributeReference, AttributeSet, Expression, If, NamedExpression}
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project, RowLevelWrite}
@@ -25,10 +26,10 @@ case class OwnReads(spark: SparkSession) extends (LogicalPlan => Unit) {
 
   // The target itself stands in the plan as the operation's own table.
   private def reads(plan: LogicalPlan, key: TableKey): Boolean =
-    plan.collectWithSubqueries { case r: DataSourceV2Relation => r.table }.exists {
-      case table: LakeTable => table.meta.key == key && !table.meta.isTimeTravel
-      case _ => false
-    }
+    plan.collectWithSubqueries { case r: DataSourceV2Relation => r.table }.collect {
+      case table: LakeTable => table.meta
+      case part: ChangesPart => part.changes.meta
+    }.exists(meta => meta.key == key && !meta.isTimeTravel)
 
   /** Columns that are not surely what they were; None where the plan is not of the kind known here. */
   private def assigned(query: LogicalPlan, target: AttributeSet): Option[Seq[String]] = query match {

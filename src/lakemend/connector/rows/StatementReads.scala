@@ -3,10 +3,11 @@ package org.apache.spark.sql.lakemend
 import java.util.WeakHashMap
 
 import lakemend.catalog.{LakeTable, Reads, ReadsTable, RowsRead, TableKey, TableMeta}
+import lakemend.changes.ChangesPart
 import lakemend.joins.PackedScan
 import lakemend.rows.RowOperation
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, RowLevelWrite, V2WriteCommand}
+import org.apache.spark.sql.catalyst.plans.logical.{CTERelationRef, LogicalPlan, RowLevelWrite, V2WriteCommand, WithCTE}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic.DataFrame
 import org.apache.spark.sql.connector.catalog.Table
@@ -86,13 +87,21 @@ object StatementReads extends Rule[LogicalPlan] with AdaptiveSparkPlanHelper {
     }
   }.flatten
 
-  /** Cached rows are those of the version they were read at. What was answered from statistics has left no scan. */
+  /**
+   * Cached rows are those of the version they were read at. What was answered from statistics, or found to be empty while it
+   * ran, has left no scan; a query with a name that is used twice has left two. So what the scans say of a table is all that
+   * was read of it only where the query names the table once.
+   */
   private def readIn(cached: InMemoryRelation): Seq[Read] = {
     val scans = readIn(cached.cacheBuilder.cachedPlan)
     val named = cached.cacheBuilder.logicalPlan.collectWithSubqueries {
-      case r: DataSourceV2Relation => everything(r.table)
+      case r: DataSourceV2Relation => everything(r.table).toSeq
+      case earlier: InMemoryRelation => readIn(earlier)
     }.flatten
-    scans ++ named.groupBy(_.of).collect { case (table, reads) if reads.length > scans.count(_.of == table) => reads }.flatten
+    val isPlain = cached.cacheBuilder.logicalPlan.collectWithSubqueries { case c @ (_: WithCTE | _: CTERelationRef) => c }.isEmpty
+    scans ++ named.groupBy(_.of).collect {
+      case (table, reads) if !isPlain || reads.length > 1 || !scans.exists(_.of == table) => reads
+    }.flatten
   }
 
   private def readIn(plan: SparkPlan): Seq[Read] = collectWithSubqueries(plan) {
@@ -108,6 +117,7 @@ object StatementReads extends Rule[LogicalPlan] with AdaptiveSparkPlanHelper {
 
   private def everything(table: Table): Option[Read] = table match {
     case table: LakeTable => read(table.meta, Nil, table.reads)
+    case part: ChangesPart => read(part.changes.meta, Nil, new Reads)
     case _ => None
   }
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from lakemend.errors import InvalidInputError, SchemaMismatchError
 from lakemend.formats.char_types import is_text
 from lakemend.formats.delta import columns
@@ -144,7 +146,7 @@ def add_column(draft: Draft, change: Wire) -> None:
 
 
 def _refuse_if_used(draft: Draft, path: Path, doing: str) -> None:
-    """Raises if a CHECK constraint or a generated column names the column: its text would no longer hold."""
+    """Raises if a CHECK constraint, an invariant or a generated column names it: the text would no longer hold."""
     for name, sql in draft.checks.items():
         if columns.uses(sql, path[-1]):
             raise InvalidInputError(
@@ -163,6 +165,23 @@ def _refuse_if_used(draft: Draft, path: Path, doing: str) -> None:
                 remedy=f"drop the column {columns.spelled(other)} first",
                 column=columns.spelled(path),
             )
+        invariant = _invariant(field["metadata"].get(columns.INVARIANTS))
+        # A column that goes takes its own invariant with it.
+        if columns.uses(invariant, path[-1]) and not (other == path and doing == "dropped"):
+            raise InvalidInputError(
+                f"the column {columns.spelled(path)} cannot be {doing}",
+                cause=f"an invariant of the column {columns.spelled(other)} uses it: {invariant}",
+                remedy="make the table again without the invariant: CREATE OR REPLACE TABLE … AS SELECT …",
+                column=columns.spelled(path),
+            )
+
+
+def _invariant(text: Any) -> str:
+    """The expression of an invariant, or whatever stands in its place."""
+    try:
+        return str(orjson.loads(text)["expression"]["expression"])
+    except (ValueError, KeyError, TypeError):
+        return str(text or "")
 
 
 def rename_column(draft: Draft, change: Wire) -> None:

@@ -16,6 +16,7 @@ from lakemend.formats.delta.mapping import ID, PHYSICAL_NAME
 from lakemend.schema import DataType, Path, Struct, decimal_of
 
 GENERATION = "delta.generationExpression"
+INVARIANTS = "delta.invariants"
 DEFAULT = "CURRENT_DEFAULT"
 
 # Parquet readers split or trip on these, so without column mapping no column may have them in its name.
@@ -246,8 +247,12 @@ def widens(old: DataType, new: DataType) -> bool:
 
 
 def uses(sql: str, column: str) -> bool:
-    """Whether an expression may refer to a column: its name occurs outside of string literals."""
-    text = re.sub(r"'(?:[^'\\]|\\.|'')*'", "''", sql).lower()
+    """Whether an expression may refer to a column: its name occurs outside of string literals.
+
+    Where it is not plain what is a literal (other quotes, escapes, raw text, comments), text counts as well.
+    """
+    plain = re.search(r"""["\\]|--|/\*|\br'""", sql, re.IGNORECASE) is None
+    text = (re.sub(r"'(?:[^']|'')*'", "''", sql) if plain else sql).lower()
     name = column.lower()
     if f"`{name.replace('`', '``')}`" in text:
         return True
