@@ -71,7 +71,7 @@ def test_a_footer_that_tells_of_another_row(
     spark: SparkSession, location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = uncounted(spark, location, "copy-on-write")
-    monkeypatch.setattr("lakemend.brain.changes.stored_rows", lambda store, url: stored_rows(store, url) + 1)
+    monkeypatch.setattr("lakemend.brain.leaving.stored_rows", lambda store, url: stored_rows(store, url) + 1)
     with pytest.raises(LakemendError, match="contradict"):
         spark.sql(UPDATE.format(t=table))
     assert rows(spark, table) == dict.fromkeys(range(40), "old")

@@ -63,7 +63,7 @@ def alter(address: Address, request: Mapping[str, Any]) -> dict[str, Any]:
             raise
         # The version stands: the caller is told what was committed, not that it failed.
         log.warning("version %d of %s stands, but cannot be read: %s", version, opened.location, error)
-        return table_answer(address, opened.location, opened.format, metadata, version, base.capabilities)
+        return table_answer(address, opened.location, opened.format, metadata, version)
 
 
 def _require_kept_columns(address: Address, changes: list[dict[str, Any]]) -> None:

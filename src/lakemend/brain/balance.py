@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lakemend.brain.verb import ROW_LEVEL
 from lakemend.errors import InvalidInputError, LakemendError
 
 _REPORT = "nothing was changed; this is a defect of Lakemend: report it with the statement and its EXPLAIN"
@@ -41,7 +42,7 @@ def told_tally(request: Mapping[str, Any]) -> Tally | None:
     """The tally of a commit request; None for one that takes or brings whole files only."""
     told = request.get("tally")
     if told is None:
-        if request.get("operation") in ("rewrite", "delta"):
+        if request.get("operation") in ROW_LEVEL:
             raise InvalidInputError(
                 f"the {request['operation']} does not say what became of the table's rows",
                 cause="without that nobody can tell whether one was doubled or lost",

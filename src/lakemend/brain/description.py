@@ -26,7 +26,6 @@ def table_answer(
     format: Format,
     metadata: Metadata,
     version: int | None,
-    capabilities: frozenset[str] = frozenset(),
     staged: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     schema = visible(metadata.schema, format.name)
@@ -47,7 +46,6 @@ def table_answer(
             **invariant_checks(metadata.schema, format.name),
             **generated_checks(schema),
         },
-        "capabilities": sorted(capabilities),
         "constraints": metadata.checks,
         "managed": _is_managed(address, location),
         "table_id": metadata.id,

@@ -64,9 +64,7 @@ def snapshot_for(opened: OpenTable, request: Mapping[str, Any]) -> Snapshot:
 
 
 def answer_of(address: Address, opened: OpenTable, snapshot: Snapshot) -> dict[str, Any]:
-    return table_answer(
-        address, opened.location, opened.format, snapshot.metadata, snapshot.version, snapshot.capabilities
-    )
+    return table_answer(address, opened.location, opened.format, snapshot.metadata, snapshot.version)
 
 
 def _for_frames(answer: dict[str, Any], address: Address, newest: Snapshot) -> dict[str, Any]:
@@ -176,7 +174,7 @@ def _stage_adoption(address: Address, present: OpenTable, request: Mapping[str, 
         )
     require_same(request, present.format, metadata, address.shown, present.location)
     staged = _staged("adopt", present.format, present.location, metadata, snapshot, True)
-    return table_answer(address, present.location, present.format, metadata, None, snapshot.capabilities, staged)
+    return table_answer(address, present.location, present.format, metadata, None, staged)
 
 
 def _stage_replace(address: Address, existing: OpenTable, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,7 +194,7 @@ def _stage_replace(address: Address, existing: OpenTable, request: Mapping[str, 
     base.require_writable()
     metadata = existing.format.new_metadata(with_defaults(request, existing.format), base)
     staged = _staged("replace", existing.format, existing.location, metadata, base, False)
-    return table_answer(address, existing.location, existing.format, metadata, None, base.capabilities, staged)
+    return table_answer(address, existing.location, existing.format, metadata, None, staged)
 
 
 def _stage_alter(address: Address, opened: OpenTable, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,7 +210,7 @@ def _stage_alter(address: Address, opened: OpenTable, request: Mapping[str, Any]
         changes = merged_changes(base.metadata.schema, request.get("schema") or struct())
     metadata = opened.format.altered_metadata(base, changes) if changes else base.metadata
     staged = _staged("alter", opened.format, opened.location, metadata, base, False) if changes else None
-    answer = table_answer(address, opened.location, opened.format, metadata, base.version, base.capabilities, staged)
+    answer = table_answer(address, opened.location, opened.format, metadata, base.version, staged)
     return _for_frames(answer, address, base)
 
 

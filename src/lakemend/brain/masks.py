@@ -1,6 +1,6 @@
 """The rows that a statement masks.
 
-`brain/changes.py` reads here what a commit request says of them, and `brain/commit.py` compares it with what winners
+`brain/leaving.py` reads here what a commit request says of them, and `brain/commit.py` compares it with what winners
 masked meanwhile. `formats/masks.py` reads masks.
 """
 

@@ -18,7 +18,7 @@ import orjson
 import pyarrow as pa
 
 from lakemend.advice import JoinAdvice
-from lakemend.brain import abort, alter, feed, inspect, leftovers, load, write
+from lakemend.brain import abort, alter, facts, feed, leftovers, load, write
 from lakemend.brain.addresses import Address, address_of, catalog_of
 from lakemend.brain.join_advice import advise
 from lakemend.brain.join_sides import JoinSettings
@@ -57,7 +57,7 @@ class Brain:
             "commit": self._commit,
             "abort": self._abort,
             "alter": lambda r: alter.alter(self._address(r), r),
-            "changes": lambda r: feed.changes(self._address(r), r),
+            "feed": lambda r: feed.changes(self._address(r), r),
             "catalog": self._catalog,
             "options": self._options,
         }
@@ -114,16 +114,16 @@ class Brain:
 
     def history(self, identity: Mapping[str, Any], limit: int | None = None) -> list[dict[str, Any]]:
         opened, _ = load.look_up(self.address(identity), {})
-        return inspect.history(opened, limit)
+        return facts.history(opened, limit)
 
     def files(self, identity: Mapping[str, Any], version: int | None = None) -> pa.Table:
         _, snapshot = load.look_up(self.address(identity), {"version": version})
-        return inspect.files(snapshot)
+        return facts.files(snapshot)
 
     def detail(self, identity: Mapping[str, Any], version: int | None = None) -> dict[str, Any]:
         address = self.address(identity)
         opened, snapshot = load.look_up(address, {"version": version})
-        return inspect.detail(opened, snapshot, address.shown)
+        return facts.detail(opened, snapshot, address.shown)
 
     def join_advice(
         self,

@@ -97,11 +97,6 @@ class Snapshot(Protocol):
     metadata: Metadata
 
     @property
-    def capabilities(self) -> frozenset[str]:
-        """Some of: "read", "write", "versions", "masks", "transforms", "constraints"."""
-        ...
-
-    @property
     def files(self) -> pa.Table: ...
 
     def stats(self, path: Path) -> ColumnStats | None:
@@ -204,7 +199,6 @@ class Change:
     data_change: bool = True  # False: rows are only moved (compaction)
     metrics: dict[str, int] = field(default_factory=dict)
     user_metadata: str | None = None
-    engine: str = ""
     isolation: str = "serializable"  # or "write-serializable" or "snapshot": see `brain/conflicts.py`
 
 
@@ -224,7 +218,6 @@ class Committed:
     blind_append: bool
     read_predicate: dict[str, Any] | None  # where the log tells
     transactions: dict[str, int]
-    domains: frozenset[str] = frozenset()  # domain metadata it touched
     replaced: dict[str, Any] | None = None  # the rows its own took the place of, as a wire predicate
     replaced_text: str | None = None  # the same where another engine spelled it, in SQL
     brings: dict[str, Any] | None = None  # what every row it brought satisfies, rows it only copied aside

@@ -38,7 +38,6 @@ class MemorySnapshot:
     base: str = "file:///t"
     transactions: dict[str, int] = field(default_factory=dict)
     timestamp: int = 0
-    capabilities: frozenset[str] = frozenset({"read", "write", "versions", "masks"})
     asked: list[tuple[str, ...]] = field(default_factory=list)
 
     @property
@@ -129,7 +128,7 @@ class MemoryTable:
                 "parameters": c.parameters,
                 "metrics": c.metrics,
                 "user_metadata": c.user_metadata,
-                "engine": c.engine,
+                "engine": "memory",
             }
             for v, c in enumerate(self.log)
         ]

@@ -47,7 +47,7 @@ def test_one_row_twice_and_another_not_at_all() -> None:
     require_balance("update", Tally(6, 4, 0, 0, 17), 10, 10, 17)
 
 
-@pytest.mark.parametrize("operation", ["rewrite", "delta"])
+@pytest.mark.parametrize("operation", ["rewrite_files", "mask_rows"])
 def test_a_row_change_that_says_nothing_of_its_rows_is_refused(operation: str) -> None:
     with pytest.raises(InvalidInputError, match="what became"):
         told_tally({"operation": operation})

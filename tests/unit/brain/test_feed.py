@@ -48,7 +48,7 @@ class Log:
         self.commit(*removes, *adds)
 
     def ask(self, start: Any = 0, **request: Any) -> dict[str, Any]:
-        return self.brain.ask("changes", {"table": {"path": str(self.root)}, "span": {"start": start}, **request})
+        return self.brain.ask("feed", {"table": {"path": str(self.root)}, "span": {"start": start}, **request})
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_a_format_that_keeps_no_changes(tmp_path: Path) -> None:
         "commit", {"table": table, "version": None, "operation": "append", "staged": staged["staged"], "token": "1"}
     )
     with pytest.raises(UnsupportedFeatureError, match="do not record"):
-        brain.ask("changes", {"table": table})
+        brain.ask("feed", {"table": table})
 
 
 @pytest.mark.parametrize(

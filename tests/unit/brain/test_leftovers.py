@@ -68,7 +68,7 @@ class Table:
         url = f"file://{self.location / path}"
         dead = base64.b64encode(BitMap64(positions).serialize()).decode()
         tally = {"copied": 0, "updated": 0, "deleted": len(positions), "inserted": 0}
-        self.commit(operation="delta", command="DELETE", masked={url: dead}, tally=tally)
+        self.commit(operation="mask_rows", command="DELETE", masked={url: dead}, tally=tally)
 
     def look(self, older_than: int | None = 0, later: int = 0) -> Leftovers:
         table = self.brain.address(self.at).open().table

@@ -175,7 +175,7 @@ def test_rewrite_and_masks(lake):
     files = {os.path.basename(f["path"]): f["path"] for f in lake.plan()["files"]}
     dead = {files["a.parquet"]: [1, 2], files["c.parquet"]: [0, 1, 2, 3]}
     answer = lake.commit(
-        "delta", [lake.file(6)], command="UPDATE", read_predicates=[], tally=tally(updated=6),
+        "mask_rows", [lake.file(6)], command="UPDATE", read_predicates=[], tally=tally(updated=6),
         masked={p: base64.b64encode(BitMap64(r).serialize()).decode() for p, r in dead.items()},
     )  # fmt: skip
     report = answer["report"]
@@ -185,18 +185,20 @@ def test_rewrite_and_masks(lake):
     assert masked[0]["mask"]["cardinality"] == 2
     with pytest.raises(InvalidInputError, match="do not fit"):
         lake.commit(
-            "delta", command="DELETE", masked={files["a.parquet"]: base64.b64encode(BitMap64([2]).serialize()).decode()}
+            "mask_rows",
+            command="DELETE",
+            masked={files["a.parquet"]: base64.b64encode(BitMap64([2]).serialize()).decode()},
         )
     gone = {"command": "DELETE", "removed": [files["b b.parquet"]], "token": "t"}
     with pytest.raises(LakemendError, match="contradict"):  # a row lost
-        lake.commit("rewrite", [lake.file(8)], tally=tally(copied=8, deleted=1), **gone)
+        lake.commit("rewrite_files", [lake.file(8)], tally=tally(copied=8, deleted=1), **gone)
     with pytest.raises(LakemendError, match="seen twice"):  # one doubled, another lost
-        lake.commit("rewrite", [lake.file(9)], tally=tally(copied=9, deleted=1, places="1"), **gone)
+        lake.commit("rewrite_files", [lake.file(9)], tally=tally(copied=9, deleted=1, places="1"), **gone)
     places = str(Places("t").sum(files["b b.parquet"], 10))
-    answer = lake.commit("rewrite", [lake.file(9)], tally=tally(copied=9, deleted=1, places=places), **gone)
+    answer = lake.commit("rewrite_files", [lake.file(9)], tally=tally(copied=9, deleted=1, places=places), **gone)
     assert answer["report"]["deleted"] == 1
     with pytest.raises(InvalidInputError, match="not a file of version"):
-        lake.commit("rewrite", removed=["file:///nowhere"], tally=tally())
+        lake.commit("rewrite_files", removed=["file:///nowhere"], tally=tally())
 
 
 def test_idempotent_writes_are_skipped_and_cleaned(lake):

@@ -16,10 +16,10 @@ from typing import Any
 
 from pyroaring import BitMap64
 
-from lakemend.brain.changes import new_files
 from lakemend.brain.commit import commit
 from lakemend.brain.masks import masked_positions
 from lakemend.brain.pruning import covered_files
+from lakemend.brain.requested_change import new_files
 from lakemend.formats.delta.checkpoint_writer import state_of, write_checkpoint
 from lakemend.formats.delta.metadata import new_metadata
 from lakemend.formats.delta.table import DeltaTable
@@ -30,6 +30,7 @@ from lakemend.storage import open_store
 Row = tuple[int, str | None, int | None]
 Rows = Counter[Row]
 Wire = dict[str, Any]
+WAYS = ["rewrite_files", "mask_rows"]
 Fate = Callable[[Row], Row | None]  # what becomes of a row: itself, another one, or nothing
 
 COLUMNS = {"k": "long", "p": "string", "v": "long"}
@@ -179,7 +180,7 @@ class Statements:
         where, column, mode = (
             self.predicate(),
             self._chance.choice([*COLUMNS]),
-            self._chance.choice(["rewrite", "delta"]),
+            self._chance.choice(WAYS),
         )
         value = self.value(column)
 
@@ -194,7 +195,7 @@ class Statements:
         return Statement(f"update {mode} {column} = {value} where {where}", request, lambda b: _each(b, fate))
 
     def delete(self) -> Statement:
-        where, mode = self.predicate(), self._chance.choice(["rewrite", "delta"])
+        where, mode = self.predicate(), self._chance.choice(WAYS)
 
         def request(table: Imagined, seen: Snapshot) -> Wire:
             found = _changed(table, seen, mode, "DELETE", lambda row: bool(truth(where, row)), lambda row: None)
@@ -204,7 +205,10 @@ class Statements:
 
     def merge(self) -> Statement:
         """WHEN MATCHED THEN UPDATE SET v WHEN NOT MATCHED THEN INSERT, on k and p = 'a'."""
-        mode, source = self._chance.choice(["rewrite", "delta"]), {self._chance.randrange(3): self._chance.randrange(3)}
+        mode, source = (
+            self._chance.choice(WAYS),
+            {self._chance.randrange(3): self._chance.randrange(3)},
+        )
 
         def matches(row: Row) -> bool:
             return row[1] == "a" and row[0] in source
@@ -227,7 +231,7 @@ class Statements:
 
         def request(table: Imagined, seen: Snapshot) -> Wire:
             inside = {seen.url(seen.files["path"][at].as_py()) for at in covered_files(seen, [where]).to_pylist()}
-            found = _changed(table, seen, "delta", None, lambda r: bool(truth(where, r)), lambda r: None, rows, inside)
+            found = _changed(table, seen, WAYS[1], None, lambda r: bool(truth(where, r)), lambda r: None, rows, inside)
             said = {"operation": "replace_where", "command": "WRITE", "inside": "some", "checked": True, "text": "…"}
             return found | said | {"predicates": [where]}
 
@@ -274,11 +278,11 @@ def _changed(
         hit = [position for position, row in rows.items() if matches(row)]
         if not hit or url in unread:
             continue
-        if mode == "rewrite":
+        if mode == "rewrite_files":
             removed.append(url)
         else:
             masked[url] = base64.b64encode(bytes(BitMap64(hit).serialize())).decode()
-        for position in rows if mode == "rewrite" else hit:
+        for position in rows if mode == "rewrite_files" else hit:
             after = fate(rows[position]) if position in hit else rows[position]
             tally["copied" if position not in hit else "deleted" if after is None else "updated"] += 1
             new += [] if after is None else [after]

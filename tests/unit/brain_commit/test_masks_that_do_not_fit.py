@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyroaring import BitMap64
 
-from lakemend.brain import changes
+from lakemend.brain import leaving
 from lakemend.brain.service import Brain
 from lakemend.errors import CorruptTableError, InvalidInputError, LakemendError
 from lakemend.formats.delta.deletion_vector import describe_inline, z85_encode
@@ -67,13 +67,13 @@ def test_a_row_that_is_not_there(lake: Lake, position: int, counted: bool) -> No
     base = masked(lake, 1, position, counted=counted)
     store, path = lake.table.store, base.files["path"][0].as_py()
     doors: list[Callable[[], object]] = [
-        lambda: changes.rows_seen(told(base), base, store, with_places=True),
+        lambda: leaving.rows_seen(told(base), base, store, with_places=True),
         lambda: lake.commit(base, Change("delete", masked=[lake.masked(base, 0, 2)], read_predicate=equals("id", 2))),
     ]
     if counted:
         doors.append(lambda: masked_positions(base.mask(0), store))
         dead = {told(base)["removed"][0]: base64.b64encode(BitMap64([2]).serialize()).decode()}
-        doors.append(lambda: changes.masked_files({"masked": dead}, base, store))
+        doors.append(lambda: leaving.masked_files({"masked": dead}, base, store))
     for door in doors:
         with pytest.raises(CorruptTableError) as caught:
             door()
@@ -85,7 +85,7 @@ def test_a_row_that_is_not_there(lake: Lake, position: int, counted: bool) -> No
 @pytest.mark.parametrize("counted", [True, False], ids=["", "uncounted"])
 def test_the_last_row_is_there(lake: Lake, counted: bool) -> None:
     base = masked(lake, 0, ROWS - 1, counted=counted)
-    assert changes.rows_seen(told(base), base, lake.table.store, with_places=True)[0] == ROWS - 2
+    assert leaving.rows_seen(told(base), base, lake.table.store, with_places=True)[0] == ROWS - 2
 
 
 def test_row_changes_of_a_row_that_is_not_there(lake: Lake) -> None:
@@ -100,7 +100,7 @@ def test_row_changes_of_a_row_that_is_not_there(lake: Lake) -> None:
     span = {"by_time": False, "start": 1, "start_inclusive": True, "end_inclusive": True}
     request = {"table": {"path": str(lake.root)}, "span": span, "deduplicate": "none", "updates": False}
     with pytest.raises(CorruptTableError, match=f"masks row {ROWS}"):
-        Brain().ask("changes", request)
+        Brain().ask("feed", request)
 
 
 def array_container(values: list[int], cardinality: int | None = None) -> bytes:
@@ -126,7 +126,7 @@ def test_a_log_that_counts_other_rows_than_the_file_has(lake: Lake, told_rows: i
     url, path = told(base)["removed"][0], base.files["path"][0].as_py()
     new = lake.write([{"id": i, "p": "a", "x": 1.0} for i in range(ROWS)])
     added = {"path": new.path, "size": new.size, "rows": ROWS, "modified": 0, "partition": [], "stats": []}
-    request = {"table": {"path": str(lake.root)}, "version": "0", "operation": "rewrite", "command": "UPDATE"} | {
+    request = {"table": {"path": str(lake.root)}, "version": "0", "operation": "rewrite_files", "command": "UPDATE"} | {
         "added": [added],
         "removed": [url],
         "token": "t",
@@ -138,7 +138,7 @@ def test_a_log_that_counts_other_rows_than_the_file_has(lake: Lake, told_rows: i
     if told_rows < ROWS:
         dead = {url: base64.b64encode(BitMap64([ROWS - 1]).serialize()).decode()}
         tally = {"copied": 0, "updated": 0, "deleted": 1, "inserted": 0}
-        masking = {**request, "operation": "delta", "command": "DELETE", "added": [], "removed": []}
+        masking = {**request, "operation": "mask_rows", "command": "DELETE", "added": [], "removed": []}
         with pytest.raises(CorruptTableError, match=f"and it has {ROWS}"):
             Brain().ask("commit", {**masking, "masked": dead, "tally": tally})
     assert lake.table.latest().version == 0
@@ -146,7 +146,7 @@ def test_a_log_that_counts_other_rows_than_the_file_has(lake: Lake, told_rows: i
 
 def test_numbers_that_contradict_each_other_where_the_log_is_right(lake: Lake) -> None:
     base = lake.table.latest()
-    request = {"table": {"path": str(lake.root)}, "version": "0", "operation": "rewrite", "command": "DELETE"} | {
+    request = {"table": {"path": str(lake.root)}, "version": "0", "operation": "rewrite_files", "command": "DELETE"} | {
         "added": [],
         "removed": told(base)["removed"],
         "token": "t",

@@ -238,7 +238,8 @@ class Wire:
     def delete(self, told: Any, mask_files: list[str], **more: Any) -> dict[str, Any]:
         base = more.pop("version", str(self.lake.table.latest().version))
         request = {
-            "table": self.table, "version": base, "operation": "delta", "command": "DELETE", "added": [], "removed": [],
+            "table": self.table, "version": base, "operation": "mask_rows", "command": "DELETE",
+            "added": [], "removed": [],
             "masked": {self.file: told}, "mask_files": mask_files, "read_predicates": [READ], "predicates": [],
             "options": {}, "token": str(uuid.uuid4()), "summary": {}, "tally": tally(rows_of(told)),
         }  # fmt: skip

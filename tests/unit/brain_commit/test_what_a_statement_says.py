@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakemend.brain import changes
+from lakemend.brain import statement_predicates as said
 from lakemend.brain.predicates import ALWAYS_FALSE, ALWAYS_TRUE
 from lakemend.formats.format import NewFile
 from lakemend.schema import field, struct
@@ -26,7 +26,7 @@ UNKNOWN = {"op": "UNKNOWN"}
 
 
 def update(read: list[dict[str, Any]] | None, assigned: list[str] | None, **more: Any) -> dict[str, Any]:
-    return {"operation": "delta", "read_predicates": read, "assigned": assigned, "reads_more": False, **more}
+    return {"operation": "mask_rows", "read_predicates": read, "assigned": assigned, "reads_more": False, **more}
 
 
 @pytest.mark.parametrize(
@@ -47,21 +47,21 @@ def update(read: list[dict[str, Any]] | None, assigned: list[str] | None, **more
     ],
 )
 def test_an_updated_row_keeps_what_it_was_found_by(request_: dict[str, Any], expected: Any) -> None:
-    assert changes.brought_predicate(request_, "update", TABLE, []) == expected
+    assert said.brought_predicate(request_, "update", TABLE, []) == expected
 
 
 def test_what_other_verbs_bring() -> None:
-    assert changes.brought_predicate({"operation": "rewrite"}, "delete", TABLE, []) == ALWAYS_FALSE
-    assert changes.brought_predicate(update([ID], ["n"]), "merge", TABLE, []) is None
-    assert changes.brought_predicate({"operation": "append"}, "append", TABLE, []) is None
+    assert said.brought_predicate({"operation": "rewrite_files"}, "delete", TABLE, []) == ALWAYS_FALSE
+    assert said.brought_predicate(update([ID], ["n"]), "merge", TABLE, []) is None
+    assert said.brought_predicate({"operation": "append"}, "append", TABLE, []) is None
     replaced = {"operation": "replace_where", "predicates": [ID]}
-    assert changes.brought_predicate(replaced, "replace_where", TABLE, []) is None
-    assert changes.brought_predicate({**replaced, "checked": True}, "replace_where", TABLE, []) == ID
+    assert said.brought_predicate(replaced, "replace_where", TABLE, []) is None
+    assert said.brought_predicate({**replaced, "checked": True}, "replace_where", TABLE, []) == ID
 
 
 def test_what_is_replaced() -> None:
     def replaced(verb: str, **request: Any) -> Any:
-        return changes.replaced_predicate({"operation": verb, **request}, verb, TABLE, [])
+        return said.replaced_predicate({"operation": verb, **request}, verb, TABLE, [])
 
     assert replaced("append") is None and replaced("update", read_predicates=[ID]) is None
     assert replaced("overwrite", predicates=[]) == ALWAYS_TRUE
@@ -70,16 +70,16 @@ def test_what_is_replaced() -> None:
     assert replaced("replace_on", predicates=[], read_predicates=None) == ALWAYS_TRUE
     parted = metadata(struct(("id", "long"), ("p", "string")), ("p",))
     files = [NewFile(f"f{i}", 1, 1, 1, (p,)) for i, p in enumerate(("x", "y", "x", None))]
-    found = changes.replaced_predicate({"operation": "overwrite_dynamic"}, "overwrite_dynamic", parted, files)
+    found = said.replaced_predicate({"operation": "overwrite_dynamic"}, "overwrite_dynamic", parted, files)
     assert found is not None and found["op"] == "OR" and len(found["args"]) == 3
 
 
 @pytest.mark.parametrize(
     ("request_", "expected"),
     [
-        ({"operation": "delta"}, True),  # not said: the careful reading
-        ({"operation": "rewrite", "reads_more": True}, True),
-        ({"operation": "rewrite", "reads_more": False}, False),
+        ({"operation": "mask_rows"}, True),  # not said: the careful reading
+        ({"operation": "rewrite_files", "reads_more": True}, True),
+        ({"operation": "rewrite_files", "reads_more": False}, False),
         ({"operation": "append", "read_predicates": None}, False),
         ({"operation": "append", "read_predicates": [ID]}, True),
         ({"operation": "delete_where", "predicates": [ID], "read_predicates": [ID]}, False),
@@ -89,4 +89,4 @@ def test_what_is_replaced() -> None:
     ],
 )
 def test_whether_a_statement_reads_more_than_it_changes(request_: dict[str, Any], expected: bool) -> None:
-    assert changes.reads_more(request_) is expected
+    assert said.reads_more(request_) is expected

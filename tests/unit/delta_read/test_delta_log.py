@@ -290,6 +290,6 @@ def test_transactions_and_domains(made: Any) -> None:
     assert set(snapshot.domains) == {"d"}
     made.commit(3, {"domainMetadata": {"domain": "d", "configuration": "", "removed": True}})
     assert not made.open().latest().domains
-    first, second, third = made.open().changes_since(0)
-    assert (first.transactions, first.domains, third.domains) == ({"a": 1}, {"d"}, {"d"})
+    first, second, _ = made.open().changes_since(0)
+    assert first.transactions == {"a": 1}
     assert not second.metadata_changed

@@ -153,7 +153,6 @@ def test_vectors_in_a_table(made: Any) -> None:
     )
     table = made.open()
     snapshot = table.latest()
-    assert "masks" in snapshot.capabilities
     assert snapshot.files.column("masked").to_pylist() == [2, 1, 3, 0]
     assert snapshot.files.column("rows").to_pylist() == [100] * 4
     assert snapshot.stats(("id",)).exact.to_pylist() == [False, False, True, True]

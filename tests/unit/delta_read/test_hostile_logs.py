@@ -210,6 +210,4 @@ def test_bad_files_of_a_feed(made: Any, cdc: dict[str, Any]) -> None:
     made.commit(1, {"cdc": cdc}, made.add("g", stats=STATS))
     span = {"by_time": False, "start": 1, "start_inclusive": True, "end_inclusive": True}
     with pytest.raises(CorruptTableError):
-        Brain().ask(
-            "changes", {"table": {"path": str(made.root)}, "span": span, "deduplicate": "none", "updates": False}
-        )
+        Brain().ask("feed", {"table": {"path": str(made.root)}, "span": span, "deduplicate": "none", "updates": False})

@@ -193,11 +193,11 @@ def test_one_path_occurs_once(lake: Lake) -> None:
 
 def test_transactions_and_user_metadata(lake: Lake) -> None:
     lake.create(rows=ROWS)
-    lake.append_rows(ROWS[0], transaction=("stream", 7), user_metadata="hello", engine="test")
+    lake.append_rows(ROWS[0], transaction=("stream", 7), user_metadata="hello")
     assert lake.table.latest().transaction("stream") == 7
     assert deltalake.DeltaTable(str(lake.root)).transaction_version("stream") == 7
     line = lake.table.history(1)[0]
-    assert line["user_metadata"] == "hello" and line["engine"] == "test"
+    assert line["user_metadata"] == "hello" and line["engine"] == "Lakemend"
 
 
 def test_definition_changes_are_committed_with_the_protocol_they_need(lake: Lake) -> None:

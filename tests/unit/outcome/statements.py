@@ -71,7 +71,7 @@ class Lake:
         removed = f"{loaded['location']}/{self.first}"
         tally = {"copied": ROWS - 1, "updated": 1, "deleted": 0, "inserted": 0}
         return self.request(
-            "rewrite", version=loaded["version"], command="UPDATE", removed=[removed], added=[self.file(ROWS)],
+            "rewrite_files", version=loaded["version"], command="UPDATE", removed=[removed], added=[self.file(ROWS)],
             read_predicates=[], tally={**tally, "places": Places(self.token).sum(removed, ROWS)},
         )  # fmt: skip
 
@@ -80,7 +80,7 @@ class Lake:
         dead = BitMap64(range(0, ROWS, 7))
         masked = {f"{loaded['location']}/{self.first}": base64.b64encode(dead.serialize()).decode()}
         return self.request(
-            "delta", version=loaded["version"], command="DELETE", masked=masked, read_predicates=[],
+            "mask_rows", version=loaded["version"], command="DELETE", masked=masked, read_predicates=[],
             tally={"copied": 0, "updated": 0, "deleted": len(dead), "inserted": 0},
         )  # fmt: skip
 

@@ -72,7 +72,7 @@ object RowChanges {
     request.set[JsonNode]("span", span(context.range))
     request.put("deduplicate", context.deduplicationMode.value).put("updates", context.computeUpdates)
     key.foreach(request.put("key", _))
-    new RowChanges(Bridge.call("changes", request))
+    new RowChanges(Bridge.call("feed", request))
   }
 
   private def span(range: ChangelogRange): ObjectNode = {

@@ -55,7 +55,7 @@ class MaskBatch(job: WriteJob, operation: MaskRows) extends DeltaBatchWrite {
     }
     val copies = survivors.rewrite(rewritten)
     val tally = Tally.sum(tasks.map(_.tally)).copy(copied = copies.map(_.rows).sum)
-    val request = RowCommit.request(job, operation, "delta", files, summary, tally)
+    val request = RowCommit.request(job, operation, "mask_rows", files, summary, tally)
     survivors.describe(request, rewritten, copies)
     val wire = request.putObject("masked")
     masked.foreach { case (path, part) => wire.set[JsonNode](path, part.toWire) }

@@ -43,7 +43,7 @@ class ReplaceBatch(job: WriteJob, replacement: Replacement, operation: RewriteFi
     val idle = tally.deleted == 0 && tasks.forall(_.isPure)
     val kept = if (idle) tasks.filter(_.tally.copied == 0) else tasks
     val files = kept.flatMap(_.files)
-    val request = RowCommit.request(job, operation, "rewrite", files, summary, if (idle) Tally(inserted = tally.inserted) else tally)
+    val request = RowCommit.request(job, operation, "rewrite_files", files, summary, if (idle) Tally(inserted = tally.inserted) else tally)
     val removed = request.putArray("removed")
     if (!idle) operation.scan.foreach(_.plan.files.foreach(file => removed.add(file.path)))
     if (idle) job.discard(tasks.filter(_.tally.copied > 0).flatMap(_.files))

@@ -44,9 +44,9 @@ class RewriteBatch(job: WriteJob, operation: RewriteFiles, clustering: Clusterin
     if (tally.changesNothing) {
       // Files were read in which nothing matched; their copies are of no use.
       job.abort(files)
-      job.commit(RowCommit.request(job, operation, "rewrite", Nil, summary, Tally()))
+      job.commit(RowCommit.request(job, operation, "rewrite_files", Nil, summary, Tally()))
     } else {
-      val request = RowCommit.request(job, operation, "rewrite", files, summary, tally)
+      val request = RowCommit.request(job, operation, "rewrite_files", files, summary, tally)
       clustering.describe(request)
       val removed = request.putArray("removed")
       operation.scan.foreach(_.plan.files.foreach(file => removed.add(file.path)))

@@ -88,7 +88,6 @@ def read_change(base: DeltaSnapshot, file: CommitFile, modified: int, redefined:
         blind_append=bool(info.get("isBlindAppend")) and not len(removes),
         read_predicate=(own or {}).get("readPredicate"),
         transactions={k: t.version for k, t in commits.transactions.items()},
-        domains=frozenset(commits.domains),
         replaced=(own or {}).get("replacedPredicate"),
         replaced_text=None if own else replaced_text(info),
         brings=(own or {}).get("brings"),

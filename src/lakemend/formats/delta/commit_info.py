@@ -34,8 +34,8 @@ _NAMES = {
     "merge": "MERGE",
     "compact": "OPTIMIZE",
     "zorder": "OPTIMIZE",
-    "rewrite": "WRITE",
-    "delta": "WRITE",
+    "rewrite_files": "WRITE",
+    "mask_rows": "WRITE",
     "create": "CREATE TABLE",
     "create_as": "CREATE TABLE AS SELECT",
     "replace": "CREATE OR REPLACE TABLE",
@@ -90,7 +90,7 @@ def delta_operation(change: Change) -> str:
     # A write that defines the table is named after the command; otherwise the verb knows better.
     if command in _COMMANDS and (change.metadata is not None or change.operation not in _NAMES):
         return command
-    if change.operation == "rewrite" and not change.data_change:
+    if change.operation == "rewrite_files" and not change.data_change:
         return "OPTIMIZE"
     return _NAMES.get(change.operation, change.operation.upper().replace("_", " "))
 
@@ -141,7 +141,7 @@ def commit_info(
         "isolationLevel": _ISOLATION["snapshot" if not change.data_change else change.isolation],
         "isBlindAppend": is_blind_append(change),
         "operationMetrics": {key: str(value) for key, value in metrics.items()},
-        "engineInfo": change.engine or ENGINE,
+        "engineInfo": ENGINE,
         "txnId": token,
     }
     if change.user_metadata is not None:

@@ -30,7 +30,6 @@ from lakemend.formats.delta.protocol import (
     features,
     reader_features,
     require_writable,
-    unsupported_writer_features,
     writer_features,
 )
 from lakemend.formats.delta.replay import (
@@ -76,15 +75,6 @@ class DeltaSnapshot:
         self._stats: dict[Path, ColumnStats | None] = {}
         # By the zone in which local times were read, and whether CHAR values were filled up.
         self._files: dict[tuple[str, bool], pa.Table] = {}
-
-    @cached_property
-    def capabilities(self) -> frozenset[str]:
-        found = {"read", "versions", "constraints"}
-        if not unsupported_writer_features(self.protocol, self.meta.schema) and self.protocol.min_writer <= 7:
-            found.add("write")
-        if self.meta.configuration.get("delta.enableDeletionVectors", "").lower() != "false":
-            found.add("masks")
-        return frozenset(found)
 
     @property
     def in_commit_timestamps(self) -> bool:

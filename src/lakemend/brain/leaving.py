@@ -1,8 +1,7 @@
-"""A commit request of the wire becomes a `Change` on a base snapshot.
+"""What leaves a table by a commit request: files, and rows of files.
 
-`write.py` calls this. What leaves the table is decided here and nowhere else: files are named by
-the connector (row changes), by a predicate that must hold for every row of a file or for none, or by
-the partitions that new files lie in. Whatever cannot be decided is an error.
+It is decided here and nowhere else: files are named by the connector (row changes), by a predicate that must hold for
+every row of a file or for none, or by the partitions that new files lie in. Whatever cannot be decided is an error.
 """
 
 from __future__ import annotations
@@ -16,62 +15,15 @@ import pyarrow.compute as pc
 from lakemend.brain.masks import told_mask
 from lakemend.brain.places import Places
 from lakemend.brain.plan import file_urls, wire_values
-from lakemend.brain.predicates import ALWAYS_FALSE, ALWAYS_TRUE, Predicate, columns, conjunction, partition_column
+from lakemend.brain.predicates import ALWAYS_TRUE, conjunction, partition_column
 from lakemend.brain.pruning import covered_files, whole_files
+from lakemend.brain.verb import named_predicates
 from lakemend.errors import CorruptTableError, InvalidInputError, LakemendError
 from lakemend.formats.footers import stored_rows
-from lakemend.formats.format import FooterStats, Masked, Metadata, NewFile, PartitionField, Removed, Snapshot
+from lakemend.formats.format import Masked, Metadata, NewFile, Removed, Snapshot
 from lakemend.formats.masks import masked_positions, require_inside
-from lakemend.schema import Path, find, from_wire
+from lakemend.schema import find, from_wire
 from lakemend.storage import Store
-
-_ROW_LEVEL = ("rewrite", "delta")
-_REPLACE = ("replace_where", "replace_using", "replace_on")
-OPERATIONS = ("append", "overwrite", "overwrite_dynamic", "delete_where", *_REPLACE, *_ROW_LEVEL)
-
-
-def new_files(added: Sequence[Mapping[str, Any]], metadata: Metadata, sorted_by: Sequence[str] = ()) -> list[NewFile]:
-    width = len(metadata.partitioning)
-    files = []
-    for entry in added:
-        partition = tuple(entry.get("partition") or ())
-        if len(partition) != width:
-            raise InvalidInputError(
-                f"the new file {entry['path']} has {len(partition)} partition values",
-                cause=f"the table is partitioned by {width} columns",
-                remedy="this is a defect of the caller; report it with the statement",
-            )
-        stats = tuple(FooterStats(tuple(s[0]), s[1], s[2], s[3]) for s in entry.get("stats") or ())
-        place = (entry["path"], entry["size"], entry["rows"], entry["modified"])
-        files.append(NewFile(*place, partition, stats, tuple(sorted_by)))
-    return files
-
-
-def operation_of(request: Mapping[str, Any]) -> str:
-    """The neutral name of the verb."""
-    operation, command = request.get("operation"), (request.get("command") or "").lower()
-    if operation not in OPERATIONS:
-        raise InvalidInputError(
-            f"there is no write operation {operation!r}", remedy=f"use one of: {', '.join(OPERATIONS)}"
-        )
-    if operation in _ROW_LEVEL and command in ("update", "delete", "merge"):
-        return command
-    if operation == "delete_where":
-        return "delete"
-    if operation == "overwrite" and conjunction(_predicates(request)) != ALWAYS_TRUE:
-        return "replace_where"
-    return "overwrite" if operation == "overwrite" else operation
-
-
-def _predicates(request: Mapping[str, Any]) -> list[Predicate]:
-    predicates = request.get("predicates")
-    if predicates is None:
-        raise InvalidInputError(
-            f"the {request.get('operation')} does not say what it replaces",
-            cause="without predicates it would take every row",
-            remedy="this is a defect of the caller; report it with the statement",
-        )
-    return list(predicates)
 
 
 def removed_files(request: Mapping[str, Any], base: Snapshot, added: Sequence[NewFile]) -> list[Removed]:
@@ -80,7 +32,7 @@ def removed_files(request: Mapping[str, Any], base: Snapshot, added: Sequence[Ne
     if operation == "append":
         return []
     if operation in ("overwrite", "delete_where"):
-        predicates = _predicates(request)
+        predicates = named_predicates(request)
         if conjunction(predicates) == ALWAYS_TRUE:
             return every_file(base)
         rows = whole_files(base, predicates).to_pylist()
@@ -102,7 +54,7 @@ def _inside(request: Mapping[str, Any], base: Snapshot) -> list[Removed]:
     inside = request.get("inside")
     if inside is None:
         return []
-    predicates = _predicates(request)
+    predicates = named_predicates(request)
     rows = whole_files(base, predicates) if inside == "all" else covered_files(base, predicates)
     paths = base.files["path"]
     return [Removed(paths[row].as_py(), row) for row in rows.to_pylist()]
@@ -208,7 +160,7 @@ def _located_by_name(base: Snapshot, urls: Sequence[str]) -> dict[str, int] | No
 
 def _comparable_partitions(base: Snapshot) -> list[tuple[Any, ...]]:
     names = [field.name for field in base.metadata.partitioning]
-    types = _types(base.metadata)
+    types = partition_types(base.metadata)
     columns = [
         [_comparable(value, type) for value in wire_values(partition_column(base.files, name))]
         for name, type in zip(names, types, strict=True)
@@ -216,7 +168,7 @@ def _comparable_partitions(base: Snapshot) -> list[tuple[Any, ...]]:
     return list(zip(*columns, strict=True))
 
 
-def _types(metadata: Metadata) -> list[Any]:
+def partition_types(metadata: Metadata) -> list[Any]:
     return [(find(metadata.schema, field.source) or {"type": "string"})["type"] for field in metadata.partitioning]
 
 
@@ -228,94 +180,6 @@ def _comparable(value: Any, type: Any) -> Any:
 def _rows_of_partitions(base: Snapshot, added: Sequence[NewFile]) -> list[int]:
     if not base.metadata.partitioning:
         return list(range(base.files.num_rows)) if added else []
-    types = _types(base.metadata)
+    types = partition_types(base.metadata)
     wanted = {tuple(_comparable(v, t) for v, t in zip(f.partition, types, strict=True)) for f in added}
     return [row for row, values in enumerate(_comparable_partitions(base)) if values in wanted]
-
-
-def read_predicate(request: Mapping[str, Any], metadata: Metadata, added: Sequence[NewFile]) -> Predicate | None:
-    """What the statement looked at, for the conflict rules: rows it replaces count as read."""
-    operation, read = request["operation"], request.get("read_predicates")
-    replaced: Predicate | None = None
-    if operation in ("overwrite", "delete_where", "replace_where"):
-        replaced = conjunction(_predicates(request))
-    elif operation == "overwrite_dynamic":
-        replaced = _partitions_predicate(metadata, added)
-    elif operation in _ROW_LEVEL and read is None:
-        return ALWAYS_TRUE
-    elif request.get("predicates"):
-        replaced = conjunction(request["predicates"])
-    if read is None:
-        return replaced
-    seen = conjunction(read)
-    if replaced is None or seen == replaced:
-        return seen
-    return ALWAYS_TRUE if ALWAYS_TRUE in (seen, replaced) else {"op": "OR", "args": [replaced, seen]}
-
-
-_REPLACING = frozenset({"overwrite", "replace_where", "replace_using", "replace_on"})
-
-
-def replaced_predicate(
-    request: Mapping[str, Any], verb: str, metadata: Metadata, added: Sequence[NewFile]
-) -> Predicate | None:
-    """The rows that new ones take the place of, whether there were any or not; None for a verb that replaces none."""
-    if verb == "overwrite_dynamic":
-        return _partitions_predicate(metadata, added)
-    if verb not in _REPLACING:
-        return None
-    # Rows named by keys or by a join can be any that were read.
-    named = request.get("predicates") if verb in ("overwrite", "replace_where") else request.get("predicates") or None
-    return conjunction(named if named is not None else request.get("read_predicates") or [])
-
-
-def brought_predicate(
-    request: Mapping[str, Any], verb: str, metadata: Metadata, added: Sequence[NewFile]
-) -> Predicate | None:
-    """What every new row satisfies, rows that are only copied aside; None if nothing is known."""
-    if verb == "delete":
-        return ALWAYS_FALSE
-    if verb == "overwrite_dynamic" or request.get("checked") is True:
-        return replaced_predicate(request, verb, metadata, added)
-    read, assigned = request.get("read_predicates"), request.get("assigned")
-    if verb != "update" or read is None or assigned is None or reads_more(request):
-        return None
-    # An updated row keeps what the statement found it by, but for the columns it sets and what follows from them.
-    changed = {name.lower() for name in assigned}
-    kept = [p for p in read if all(_stays(path, changed, metadata) for path in columns(p))]
-    return conjunction(kept) if kept else None
-
-
-def _stays(path: Path, changed: set[str], metadata: Metadata) -> bool:
-    """Whether a column of the table is what it was; where a row lies is no column of it."""
-    top = find(metadata.schema, path[:1])
-    if top is None or top["name"].lower() in changed:
-        return False
-    return not any("generation" in key.lower() for key in top.get("metadata") or {})
-
-
-def reads_more(request: Mapping[str, Any]) -> bool:
-    """Whether the statement read rows of its own table that it neither changes nor replaces."""
-    if request["operation"] in _ROW_LEVEL:
-        return request.get("reads_more") is not False
-    read = request.get("read_predicates")
-    return read is not None and conjunction(read) != conjunction(request.get("predicates") or [])
-
-
-def _partitions_predicate(metadata: Metadata, added: Sequence[NewFile]) -> Predicate:
-    fields, types = metadata.partitioning, _types(metadata)
-    if not fields or any(field.transform != "identity" for field in fields):
-        return ALWAYS_TRUE
-    # Sorted, so that two writers of the same partitions have the same predicate.
-    partitions = sorted({file.partition for file in added}, key=repr)
-    choices = [_equals(fields, types, values) for values in partitions]
-    return choices[0] if len(choices) == 1 else {"op": "OR", "args": choices}
-
-
-def _equals(fields: Sequence[PartitionField], types: Sequence[Any], values: Sequence[Any]) -> Predicate:
-    return conjunction(
-        [
-            {"op": "<=>", "args": [{"col": list(field.source)}, {"lit": value, "type": type}]}
-            for field, type, value in zip(fields, types, values, strict=True)
-        ]
-    )
