@@ -21,6 +21,7 @@ from lakemend.brain.target import Options, Target
 from lakemend.brain.verb import REPLACED_TEXT
 from lakemend.errors import InvalidInputError
 from lakemend.formats.format import Change, FooterStats, Masked, Metadata, NewFile, Removed
+from lakemend.formats.properties import isolation
 
 
 def requested_change(target: Target, request: Mapping[str, Any], verb: str, options: Options) -> Change:
@@ -91,10 +92,8 @@ def new_files(added: Sequence[Mapping[str, Any]], metadata: Metadata, sorted_by:
 
 def _isolation(target: Target, verb: str, metadata: Metadata) -> str:
     """The verb's own level, else the table's, else serializable."""
-    own = metadata.properties.get(f"write.{verb}.isolation-level", "").lower() if verb in ISOLATED else ""
-    if own in ("serializable", "snapshot"):
-        return own
-    return str(target.opened.format.write_settings(metadata).get("isolation") or "serializable")
+    own = isolation(metadata.properties, verb) if verb in ISOLATED else None
+    return own or str(target.opened.format.write_settings(metadata).get("isolation") or "serializable")
 
 
 def does_something(change: Change) -> bool:

@@ -14,8 +14,8 @@ from lakemend.formats.delta.columns import uses, walk
 from lakemend.formats.delta.features import grown_protocol
 from lakemend.formats.delta.mapping import to_metadata
 from lakemend.formats.delta.metadata import delta_schema, new_metadata, to_action, write_settings
-from lakemend.formats.delta.properties import parse_bytes
 from lakemend.formats.format import Metadata
+from lakemend.formats.properties import parse_bytes
 from lakemend.schema import DataType, field, find, struct
 
 ARRAY = {"type": "array", "elementType": struct(("x", "integer")), "containsNull": True}

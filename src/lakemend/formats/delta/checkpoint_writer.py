@@ -28,11 +28,12 @@ from lakemend.formats.delta.intervals import interval
 from lakemend.formats.delta.log import DIRECTORY, LAST_CHECKPOINT, hinted_version
 from lakemend.formats.delta.mapping import partition_names, to_metadata
 from lakemend.formats.delta.partition_values import parse_column, to_map
-from lakemend.formats.delta.properties import DEFAULT_CHECKPOINT_INTERVAL, is_on, whole
+from lakemend.formats.delta.properties import DEFAULT_CHECKPOINT_INTERVAL
 from lakemend.formats.delta.protocol import supports
 from lakemend.formats.delta.replay import STRINGS, VECTOR, one_chunk
 from lakemend.formats.delta.stats import JsonStats
 from lakemend.formats.format import Metadata
+from lakemend.formats.properties import is_on, whole
 from lakemend.redaction import logger
 from lakemend.schema import DataType, Path, find
 from lakemend.storage import Store

@@ -20,7 +20,7 @@ from lakemend.errors import LakemendError
 from lakemend.formats.delta.checkpoint import read_checkpoint
 from lakemend.formats.delta.intervals import interval
 from lakemend.formats.delta.log import DIRECTORY, CheckpointFiles, Listing, list_log
-from lakemend.formats.delta.properties import is_on
+from lakemend.formats.properties import is_on
 from lakemend.redaction import logger
 from lakemend.storage import Entry, Store
 

@@ -32,12 +32,13 @@ from lakemend.formats.delta.file_stats import indexed_columns, loosened, stats_j
 from lakemend.formats.delta.mapping import partition_names, to_metadata
 from lakemend.formats.delta.metadata import to_action
 from lakemend.formats.delta.partition_values import decode_path, encode_path, format_value
-from lakemend.formats.delta.properties import CHECK_PREFIX, FEED, VECTORS, is_on
+from lakemend.formats.delta.properties import CHECK_PREFIX, FEED, VECTORS
 from lakemend.formats.delta.protocol import supports, upgraded
 from lakemend.formats.delta.sort_orders import tags_of
 from lakemend.formats.footers import stored_rows
 from lakemend.formats.format import Change, Mask, Metadata, NewFile
 from lakemend.formats.masks import masked_positions, require_inside
+from lakemend.formats.properties import is_on
 from lakemend.schema import find
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from lakemend.errors import UnsupportedFeatureError
 from lakemend.formats.delta.actions import MetaData, Protocol
-from lakemend.formats.delta.properties import CHECK_PREFIX, FEATURE_PREFIX, FEED, MAPPING_MODE, VECTORS, is_on, whole
+from lakemend.formats.delta.properties import CHECK_PREFIX, FEATURE_PREFIX, FEED, MAPPING_MODE, VECTORS
 from lakemend.formats.delta.protocol import (
     MAX_READER,
     MAX_WRITER,
@@ -23,6 +23,7 @@ from lakemend.formats.delta.protocol import (
     supports,
     upgraded,
 )
+from lakemend.formats.properties import is_on, whole
 from lakemend.schema import Struct
 
 # Every table has these: they came with writer version 2, below which nobody creates tables any more.

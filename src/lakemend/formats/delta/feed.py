@@ -25,7 +25,7 @@ from lakemend.formats.delta.log import commit_path, list_log
 from lakemend.formats.delta.mapping import partition_names
 from lakemend.formats.delta.partition_values import decode_path
 from lakemend.formats.delta.pieces import file_table
-from lakemend.formats.delta.properties import FEED, is_on
+from lakemend.formats.delta.properties import FEED
 from lakemend.formats.delta.replay import Commits, add_schema, corrupt, partition_type, unsound
 from lakemend.formats.delta.snapshot import DeltaSnapshot
 from lakemend.formats.delta.stats import JsonStats
@@ -33,6 +33,7 @@ from lakemend.formats.feed import ChangedFiles, Changes, Kind, Span, VersionChan
 from lakemend.formats.footers import stored_rows
 from lakemend.formats.format import Mask
 from lakemend.formats.masks import encode_blob, masked_positions, require_inside
+from lakemend.formats.properties import is_on
 
 if TYPE_CHECKING:
     from lakemend.formats.delta.table import DeltaTable

@@ -15,7 +15,8 @@ from lakemend.errors import InvalidInputError, SchemaMismatchError
 from lakemend.formats.delta.actions import MetaData
 from lakemend.formats.delta.columns import widens
 from lakemend.formats.delta.mapping import FIELD_ID, partition_names, to_metadata
-from lakemend.formats.delta.properties import FEED, is_on
+from lakemend.formats.delta.properties import FEED
+from lakemend.formats.properties import is_on
 from lakemend.schema import DataType, Struct
 
 RESERVED = ("_change_type", "_commit_version", "_commit_timestamp")

@@ -24,18 +24,15 @@ from lakemend.formats.delta.file_stats import column_path, indexed_columns, spli
 from lakemend.formats.delta.mapping import FIELD_ID, ID, NESTED_IDS, PHYSICAL_NAME, mode_of, to_metadata
 from lakemend.formats.delta.properties import (
     CHECK_PREFIX,
-    DEFAULT_TARGET_FILE_SIZE,
     FEATURE_PREFIX,
     FEED,
     MAPPING_MODE,
     MAX_COLUMN_ID,
     VECTORS,
     checked,
-    dead_share,
-    is_on,
-    parse_bytes,
 )
 from lakemend.formats.format import Metadata, Snapshot
+from lakemend.formats.properties import is_on, mode, settings
 from lakemend.schema import DataType, Path, Struct, find
 
 TYPE_CHANGES = "delta.typeChanges"
@@ -43,7 +40,6 @@ TYPE_CHANGES = "delta.typeChanges"
 _PROTOCOL_KEYS = ("delta.minReaderVersion", "delta.minWriterVersion")
 # What Spark's catalogs add to the properties of every table.
 _SPARK_KEYS = ("provider", "location", "owner", "external", "is_managed_location", "comment", "path")
-_CODECS = {"none": "uncompressed", "lz4": "lz4_raw"}
 
 
 def new_metadata(request: dict[str, Any], base: Snapshot | None) -> Metadata:
@@ -261,22 +257,17 @@ def _compared(new: DataType, old: DataType, mapped: bool, path: Path) -> tuple[D
 def write_settings(metadata: Metadata) -> dict[str, Any]:
     """How data files of the table are to be written: see `write` in the wire's table."""
     properties = metadata.properties
-    size = properties.get("write.target-file-size-bytes") or properties.get("delta.targetFileSize")
-    codec = properties.get("write.parquet.compression-codec") or properties.get("delta.parquet.compression.codec")
-    options = {
-        "parquet.block.size": properties.get("write.parquet.row-group-size-bytes"),
-        "parquet.page.size": properties.get("write.parquet.page-size-bytes"),
-    }
     return {
-        "target_file_size": parse_bytes(size) if size else DEFAULT_TARGET_FILE_SIZE,
-        "compression": _CODECS.get(codec.lower(), codec.lower()) if codec else None,
+        **settings(
+            properties,
+            size=properties.get("delta.targetFileSize"),
+            codec=properties.get("delta.parquet.compression.codec"),
+        ),
         "stats_columns": [list(path) for path in indexed_columns(metadata)],
-        "writer_options": {key: str(parse_bytes(value)) for key, value in options.items() if value},
         "isolation": _isolation(properties.get("delta.isolationLevel", "")),
         "feed": is_on(properties, FEED),
         "modes": {verb: _mode(properties, verb) for verb in ("update", "delete", "merge")},
         "mask_file": file_form(),
-        "max_dead_share": dead_share(properties),
         "kept_properties": [MAX_COLUMN_ID],
     }
 
@@ -290,7 +281,7 @@ def _mode(properties: Mapping[str, str], verb: str) -> str:
     vectors = properties.get(VECTORS, "").lower()
     if vectors == "false" or (not vectors and _BARRIER in properties):
         return "copy-on-write"
-    return properties.get(f"write.{verb}.mode") or ("merge-on-read" if vectors == "true" else "copy-on-write")
+    return mode(properties, verb) or ("merge-on-read" if vectors == "true" else "copy-on-write")
 
 
 _BARRIER = "delta.requireCheckpointProtectionBeforeVersion"
