@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakemend import errors
 from lakemend.session import start
+from lakemend.session.channel import WIRE_VERSION
 
 
 def test_the_brain_is_not_behind_pysparks_callback_server(spark: SparkSession, location: str) -> None:
@@ -37,11 +38,20 @@ def test_an_impostor_is_not_believed(spark: SparkSession) -> None:
     channel = start._channel
     assert channel is not None
     try:
-        jvm.lakemend.Bridge.connect(channel.port, "00" * 32)
+        jvm.lakemend.Bridge.connect(channel.port, "00" * 32, WIRE_VERSION)
         with pytest.raises(errors.SessionError, match="did not answer"):
             spark.sql("SHOW NAMESPACES IN lake").collect()
     finally:
-        jvm.lakemend.Bridge.connect(channel.port, channel.secret)
+        jvm.lakemend.Bridge.connect(channel.port, channel.secret, WIRE_VERSION)
+    spark.sql("SHOW NAMESPACES IN lake").collect()
+
+
+@pytest.mark.parametrize("more", [1, -1])
+def test_a_jar_of_another_version(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, more: int) -> None:
+    """Requests of another version may be understood, and mean something else."""
+    monkeypatch.setattr(start, "WIRE_VERSION", WIRE_VERSION + more)
+    with pytest.raises(errors.SessionError, match="do not belong together"):
+        start._register_brain(spark._jvm, "other", "/nowhere")
     spark.sql("SHOW NAMESPACES IN lake").collect()
 
 

@@ -14,8 +14,16 @@ object Bridge {
 
   @volatile private var brain: Option[Channel] = None
 
-  /** Called by `lakemend.session.start`: where the brain listens, and the secret (hex) by which both know each other. */
-  def connect(port: Int, secret: String): Unit = replace(Some(new Channel(port, HexFormat.of().parseHex(secret))))
+  /** Which requests and answers there are (docs/architecture.md). Raised with every change that the other side must know of. */
+  val WireVersion = 1
+
+  /**
+   * Called by `lakemend.session.start`: where the brain listens, the secret (hex) by which both know each other, and the version of
+   * the wire that it speaks. A jar of another Lakemend is refused here, before anything is read or written.
+   */
+  def connect(port: Int, secret: String, wireVersion: Int): Unit =
+    if (wireVersion == WireVersion) replace(Some(new Channel(port, HexFormat.of().parseHex(secret))))
+    else throw LakemendException.otherWire(wireVersion)
 
   def disconnect(): Unit = replace(None)
 
@@ -81,6 +89,11 @@ object LakemendException {
     "the Lakemend catalog was used without its Python side",
     "the jar is loaded, but no Python process has registered the brain with this Spark session",
     "start the session with lakemend.session(…) or call lakemend.attach(spark) in the driver's Python process")
+
+  def otherWire(theirs: Int): LakemendException = apply("SessionError", "LAKEMEND_SESSION",
+    "Lakemend's Python side and its jar in this Spark do not belong together",
+    s"the one speaks version $theirs of the protocol between them, the other version ${Bridge.WireVersion}",
+    "use the jar that comes with the installed Lakemend: take others out of spark.jars, or restart Spark")
 
   /** The brain may have made the version all the same. */
   def unheard(request: ObjectNode, e: IOException): LakemendException =

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import py4j.java_gateway  # noqa: F401  (PySpark patches it by attribute)
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -23,7 +24,7 @@ from lakemend.connector import build
 from lakemend.errors import InvalidInputError, SessionError
 from lakemend.redaction import logger, shown
 from lakemend.session import hadoop, interrupts, settings, typed
-from lakemend.session.channel import Channel
+from lakemend.session.channel import WIRE_VERSION, Channel
 from lakemend.session.quiet import quiet_start
 
 log = logger(__name__)
@@ -301,7 +302,16 @@ def brain() -> Brain:
 
 def _register_brain(jvm: Any, catalog: str, warehouse: str) -> None:
     global _channel
-    brain().catalogs[catalog] = warehouse
     if _channel is None:
         _channel = Channel(lambda op, payload: brain().call(op, payload))
-    jvm.lakemend.Bridge.connect(_channel.port, _channel.secret)
+    try:
+        jvm.lakemend.Bridge.connect(_channel.port, _channel.secret, WIRE_VERSION)
+    except Py4JError as error:
+        if "does not exist" not in str(error):
+            raise
+        raise SessionError(
+            "Lakemend's Python side and its jar in this Spark do not belong together",
+            cause="the jar is older than the installed Lakemend",
+            remedy="use the jar that comes with it: take others out of spark.jars, or restart Spark",
+        ) from error
+    brain().catalogs[catalog] = warehouse
