@@ -150,6 +150,54 @@ class TestNames:
             timestamp_micros(spark, "soon")
 
 
+class TestPlainNames:
+    """Names as people write them who have one catalog."""
+
+    def test_the_default_catalog(self, spark: SparkSession, warehouse: Path) -> None:
+        name = f"t{uuid.uuid4().hex[:8]}"
+        attached = lakemend.attach(spark.newSession(), warehouse=str(warehouse), default=True)
+        attached.range(3).write.saveAsTable(name)
+        attached.sql(f"INSERT INTO {name} VALUES (9)")
+        assert lakemend.table(attached, name).name == f"lake.default.{name}"
+        assert spark.table(f"lake.default.{name}").count() == attached.table(name).count() == 4
+        attached.sql(f"DROP TABLE {name}")
+        assert spark.catalog.currentCatalog() == "spark_catalog"
+
+    def test_save_as_table_without_a_format(self, spark: SparkSession, namespace: str) -> None:
+        spark.range(2).write.saveAsTable(f"{namespace}.t")
+        spark.range(2).write.mode("append").saveAsTable(f"{namespace}.t")
+        spark.range(1).write.mode("overwrite").saveAsTable(f"{namespace}.u")
+        assert lakemend.table(spark, f"{namespace}.t").detail()["format"] == "delta"
+        assert spark.table(f"{namespace}.t").count() == 4
+        with pytest.raises(errors.InvalidInputError, match="no table format 'orc'"):
+            spark.range(2).write.format("orc").saveAsTable(f"{namespace}.v")
+
+    @pytest.mark.parametrize(
+        "write", ["CREATE TABLE plain (id INT) USING delta", "CREATE TABLE plain USING delta AS SELECT 1"]
+    )
+    def test_a_name_without_a_catalog(self, spark: SparkSession, write: str) -> None:
+        with pytest.raises(errors.InvalidInputError, match=r"lake\.default\.t"):
+            spark.sql(write)
+        with pytest.raises(errors.InvalidInputError, match=r"lake\.default\.t"):
+            spark.range(1).write.format("delta").saveAsTable("plain")
+
+    def test_a_name_that_is_nearly_right(self, spark: SparkSession, namespace: str) -> None:
+        spark.sql(f"CREATE TABLE {namespace}.customers (id INT)")
+        for query in (f"SELECT * FROM {namespace}.custmers", f"DELETE FROM {namespace}.custmers"):
+            with pytest.raises(errors.TableNotFoundError, match=rf"did you mean {namespace}\.customers\?"):
+                spark.sql(query)
+        with pytest.raises(errors.TableNotFoundError) as failed:
+            spark.table(f"{namespace}.orders")
+        assert "did you mean" not in str(failed.value)
+
+    def test_streams(self, spark: SparkSession, location: str, tmp_path: Path) -> None:
+        stream = spark.readStream.format("rate").load().writeStream.option("checkpointLocation", str(tmp_path / "c"))
+        with pytest.raises(errors.UnsupportedFeatureError, match="streams are not supported yet") as failed:
+            stream.format("delta").start(location)
+        assert "foreachBatch" in failed.value.remedy
+        assert not Path(location).exists()
+
+
 class TestHadoopFileSystem:
     """viewfs stands for the schemes only Hadoop has: a mount table over a local directory."""
 

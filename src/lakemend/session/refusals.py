@@ -18,9 +18,11 @@ from lakemend.errors import (
     LakemendError,
     SchemaMismatchError,
     TableNotFoundError,
+    UnsupportedFeatureError,
 )
-from lakemend.session.names import catalogs_of
+from lakemend.session.names import catalogs_of, parse_name
 from lakemend.session.settings import PATH_CATALOGS
+from lakemend.spelling import nearest
 
 # The parameter of each that tells the table; of the first two as the connector's `ChecksLast` has put it there.
 _CONSTRAINTS = {
@@ -139,11 +141,38 @@ def _quoted(name: str) -> str:
 def _missing(table: str) -> TableNotFoundError | None:
     if not _is_ours(table):
         return None
+    meant = _meant(table)
     return TableNotFoundError(
-        f"table {table} does not exist",
+        f"table {table} does not exist" + (f"; did you mean {meant}?" if meant else ""),
         cause="the catalog has no table of that name, or nothing lies at that path",
         remedy="check the spelling, or create the table",
         table=table,
+    )
+
+
+def _meant(table: str) -> str | None:
+    """The table of the same namespace whose name is nearly this one."""
+    from lakemend.session.start import brain
+
+    spark = SparkSession.getActiveSession()
+    try:
+        assert spark is not None
+        catalog, *namespace, name = parse_name(spark, table)
+        request = {"action": "list_tables", "catalog": catalog, "namespace": namespace}
+        found = nearest(name, brain().ask("catalog", request)["tables"])
+    except Exception:
+        return None  # the error that is on its way is the one to tell
+    return found and ".".join([catalog, *namespace, found])
+
+
+def of_stream(error: Any) -> UnsupportedFeatureError | None:
+    """A stream that was to be written: Spark looks for the table first, and that is what fails."""
+    if not any(".DataStreamWriter" in str(frame.getClassName()) for frame in error.getStackTrace()):
+        return None
+    return UnsupportedFeatureError(
+        "streams are not supported yet",
+        cause="Lakemend writes tables in batches",
+        remedy="write each batch: stream.writeStream.foreachBatch(lambda rows, _: table.append(rows)).start()",
     )
 
 

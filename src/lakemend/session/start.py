@@ -42,6 +42,7 @@ def session(
     packages: Iterable[str] = (),
     s3: bool | Mapping[str, Any] = False,
     app_name: str | None = None,
+    default: bool = False,
 ) -> SparkSession:
     """A SparkSession whose catalog `catalog` keeps its tables below `warehouse`.
 
@@ -51,6 +52,7 @@ def session(
     packages: Maven coordinates to fetch, as in spark.jars.packages.
     s3: True reaches S3 with the settings in AWS's environment variables; a dictionary of endpoint, access_key,
         secret_key, session_token, region and path_style sets them here. Fetches hadoop-aws from Maven once.
+    default: True makes the catalog the default one: `t` then is `lake.default.t`, and `db.t` is `lake.db.t`.
 
     If a session runs already it is used, and the catalog added to it.
     """
@@ -73,7 +75,7 @@ def session(
         if running is not None:
             _refuse_late_packages(fetched)
             _apply_to_running(running, wanted)
-            return _join(running, jar, catalog, warehouse)
+            return _join(running, jar, catalog, warehouse, default)
         place = warehouse or wanted.get(f"spark.sql.catalog.{catalog}.warehouse") or settings.DEFAULT_WAREHOUSE
         wanted.update(settings.catalog_settings(catalog, storage.for_spark(os.fspath(place))))
         jvm = _ensure_jvm(wanted, jar, fetched, spark_home.jars.parent)
@@ -87,12 +89,18 @@ def session(
         options.setdefault("spark.app.name", inherited.get("spark.app.name", "lakemend"))
         options["spark.api.mode"] = "classic"
         spark = SparkSession.builder.config(map=options).getOrCreate()
-        return _join(spark, jar, catalog, warehouse)
+        return _join(spark, jar, catalog, warehouse, default)
 
 
-def attach(spark: SparkSession, catalog: str = "lake", warehouse: str | os.PathLike[str] | None = None) -> SparkSession:
+def attach(
+    spark: SparkSession,
+    catalog: str = "lake",
+    warehouse: str | os.PathLike[str] | None = None,
+    default: bool = False,
+) -> SparkSession:
     """Adds the catalog to a session that runs, and returns that session.
 
+    default: True makes it the default catalog, as in `session`.
     The session's own settings stay as they are; for joins without a shuffle set what `lakemend.session.settings` names.
     """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
@@ -114,10 +122,12 @@ def attach(spark: SparkSession, catalog: str = "lake", warehouse: str | os.PathL
             version=spark.version,
         )
     with _lock:
-        return _join(spark, build.connector_jar(), catalog, warehouse)
+        return _join(spark, build.connector_jar(), catalog, warehouse, default)
 
 
-def _join(spark: SparkSession, jar: Path, catalog: str, warehouse: str | os.PathLike[str] | None) -> SparkSession:
+def _join(
+    spark: SparkSession, jar: Path, catalog: str, warehouse: str | os.PathLike[str] | None, default: bool
+) -> SparkSession:
     jvm = spark._sc._jvm
     _load_on_driver(jvm, jar)
     _send_to_executors(spark, jar)
@@ -127,6 +137,9 @@ def _join(spark: SparkSession, jar: Path, catalog: str, warehouse: str | os.Path
     atomic = spark.conf.get(hadoop.ATOMIC_RENAME_SETTING, "") or ""
     storage.use_hadoop(hadoop.opener(jvm, spark._jsc.hadoopConfiguration(), filter(None, atomic.split(","))))
     _register_brain(jvm, catalog, place)
+    if default:
+        spark.conf.set("spark.sql.defaultCatalog", catalog)  # for sessions made of this one
+        spark.catalog.setCurrentCatalog(catalog)
     return spark
 
 

@@ -16,7 +16,7 @@ import orjson
 from pyspark.errors.exceptions import captured
 
 from lakemend.errors import LakemendError, SessionError, from_payload
-from lakemend.session.refusals import refusal
+from lakemend.session.refusals import of_stream, refusal
 
 _EXCEPTION = "lakemend.LakemendException"
 _DEPTH = 50
@@ -72,7 +72,7 @@ def _typed(error: Any) -> LakemendError | None:
             return None
         name = error.getClass().getName()
         if name == _EXCEPTION:
-            return from_payload(orjson.loads(error.payload()))
+            return of_stream(error) or from_payload(orjson.loads(error.payload()))
         if refused := refusal(error, name):
             return refused
         if name == "java.lang.ClassNotFoundException" and "fs.s3a.S3AFileSystem" in str(error.getMessage()):

@@ -72,7 +72,8 @@ object PathTables {
 
   private def asked(options: CaseInsensitiveStringMap): String = Option(options.get("path")).getOrElse(
     throw LakemendException.invalid("no path was given", "format(\"lakemend\") reads and writes a table by its path",
-      "call load(path) or save(path); for a table of the catalog use spark.table or writeTo"))
+      "call load(path) or save(path); for a table of the catalog write its whole name, such as lake.default.t, or make the " +
+        "catalog the default one by lakemend.session(default=True)"))
 
   def load(options: CaseInsensitiveStringMap): TableMeta = {
     Options.check(options)

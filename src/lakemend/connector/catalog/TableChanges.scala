@@ -10,6 +10,7 @@ import org.apache.spark.sql.connector.catalog.{ColumnDefaultValue, TableCatalog,
 import org.apache.spark.sql.connector.catalog.TableChange._
 import org.apache.spark.sql.connector.catalog.constraints.{Check, Constraint}
 import org.apache.spark.sql.connector.expressions.{NamedReference, Transform}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.lakemend.TableExpressions
 
 /** ALTER TABLE as the brain takes it (docs/architecture.md, *alter changes*). */
@@ -97,7 +98,8 @@ object TableRequests {
     val node = Bridge.request().put("mode", mode)
     node.set[JsonNode]("schema", Bridge.mapper.readTree(schema.json))
     node.set[JsonNode]("partitioning", partitioning(info.partitions))
-    asked.get(TableCatalog.PROP_PROVIDER).foreach(node.put("format", _))
+    // Spark's writers name the session's default source where the program names none.
+    asked.get(TableCatalog.PROP_PROVIDER).filterNot(_.equalsIgnoreCase(SQLConf.get.defaultDataSourceName)).foreach(node.put("format", _))
     asked.get(TableCatalog.PROP_LOCATION).foreach(node.put("location", _))
     asked.get(TableCatalog.PROP_COMMENT).foreach(node.put("comment", _))
     val properties = node.putObject("properties")
