@@ -15,7 +15,6 @@ from tests.docs.pages import PAGES, ROOT, Page
 
 TEXT = {path: path.read_text() for path in PAGES}
 DOCS = ROOT / "docs"
-# Row changes are documented once they are complete; `run` is for the modules that make them.
 
 
 def page(name: str) -> str:
@@ -91,3 +90,14 @@ def _outside_blocks(path: Path) -> list[str]:
 
 def _slug(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_lines_that_fit(path: Path) -> None:
+    """Tables and code are as wide as they have to be."""
+    inside, wide = False, []
+    for number, line in enumerate(TEXT[path].splitlines(), 1):
+        inside ^= line.lstrip().startswith("```")
+        if len(line) > 120 and not inside and not line.lstrip().startswith("|"):
+            wide.append(number)
+    assert not wide
