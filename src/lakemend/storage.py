@@ -92,7 +92,7 @@ class Store(Protocol):
         ...
 
     def exists(self) -> bool:
-        """Whether anything lies at the root: an object, a file or a directory, be it empty."""
+        """Whether anything lies at the root: an object, a file or a directory, even an empty one."""
         ...
 
     def delete_directory(self, prefix: str = "") -> Names:

@@ -328,7 +328,7 @@ class Table:
     def vacuum(self, *, dry_run: bool = False, older_than: str | timedelta | None = None) -> Report:
         """Which files no version needs any more: `plan["files"]` of the report. Needs no Spark job.
 
-        There is only the dry run yet. Files younger than `older_than` ("12 hours", a timedelta; the table's retention
+        Only the dry run works so far. Files younger than `older_than` ("12 hours", a timedelta; the table's retention
         unless given) are left out: they may belong to a write under way.
         """
         return self._brain.vacuum(self._address(), dry_run=dry_run, older_than=older_than)

@@ -87,7 +87,7 @@ class Catalog:
         raise error
 
     def is_taken(self, namespace: Sequence[str], name: str) -> bool:
-        """Whether the name belongs to a table already, be it one whose files are gone."""
+        """Whether the name belongs to a table already, even if the files of that table are gone."""
         place = self.place(namespace, name)
         return self._tables.is_table(place) or self._pointer(_path(namespace, name)) is not None
 

@@ -86,27 +86,27 @@ def reasons_against(sizes: Sizes, cores: int, table: str) -> Iterator[Obstacle]:
     always = f"set {SETTING} to true if it is to be grouped all the same"
     if count < cores:
         yield Obstacle(
-            f"{table} is not read value by value",
+            f"{table} is not read with one task per partition value",
             f"it has {count:,} partition values for {cores:,} cores, and each is one task",
             f"partition by a column of more values; or {always}",
         )
     if largest > HUGE_KEY:
         yield Obstacle(
-            f"{table} is not read value by value",
+            f"{table} is not read with one task per partition value",
             f"one partition value has {size_text(largest)}, and one task would sort it all; "
             f"the limit is {size_text(HUGE_KEY)}",
             f"partition by a finer column; or {always}",
         )
     if count >= cores and largest * cores > total * SKEW:
         yield Obstacle(
-            f"{table} is not read value by value",
+            f"{table} is not read with one task per partition value",
             f"its largest partition value has {size_text(largest)} of {size_text(total)}, more than {SKEW} times what "
             f"one of {cores:,} cores would do of an even share",
             f"partition by a column whose values are more even; or {always}",
         )
     if count > max(MANY, MANY_PER_CORE * cores) and total // count < SMALL_KEY:
         yield Obstacle(
-            f"{table} is not read value by value",
+            f"{table} is not read with one task per partition value",
             f"its {count:,} partition values have {size_text(total // count)} each on average, and starting as many "
             f"tasks takes longer than a shuffle; from {size_text(SMALL_KEY)} on it pays",
             f"partition by a coarser column, such as a month for a day; or {always}",

@@ -147,7 +147,7 @@ class MaskRows(meta: TableMeta, info: RowLevelOperationInfo, reads: Reads, send:
 
   override def rowId: Array[NamedReference] = Array(RowOperation.file, RowOperation.position)
 
-  /** A file of whose rows more than this share would be dead is written again instead of masked: 0 means always. */
+  /** If more than this share of a file's rows would be dead, the file is written again instead of masked: 0 means always. */
   def maxDeadShare: Double = meta.write.path("max_dead_share").asDouble(1.0)
 
   override def newWriteBuilder(info: LogicalWriteInfo): DeltaWriteBuilder = {
