@@ -148,9 +148,9 @@ def test_alter_columns(spark: SparkSession, namespace: str) -> None:
     spark.sql(f"INSERT INTO {t} (id, part) VALUES (5000000000, 'x')")
     assert rows(spark, f"SELECT id FROM {t} WHERE id > 2") == [(3,), (5000000000,)]
     assert rows(spark, f"SELECT sum(id) FROM {t}") == [(5000000006,)]
-    with pytest.raises(Exception, match="(?i)cannot|not supported|narrow"):
+    with pytest.raises(lakemend.InvalidInputError, match="id"):
         spark.sql(f"ALTER TABLE {t} ALTER COLUMN id TYPE INT")
-    with pytest.raises(Exception, match="(?i)partition"):
+    with pytest.raises(lakemend.InvalidInputError, match="part"):
         spark.sql(f"ALTER TABLE {t} DROP COLUMN part")
     with pytest.raises(AnalysisException):
         spark.sql(f"ALTER TABLE {t} ADD COLUMN ID INT")
@@ -189,7 +189,7 @@ def test_checks(spark: SparkSession, namespace: str) -> None:
         spark.sql(f"INSERT INTO {t} VALUES (3, NULL)")
     with pytest.raises(lakemend.ConstraintViolationError):
         spark.sql(f"INSERT INTO {t} VALUES (NULL, 1)")
-    with pytest.raises(Exception, match="(?i)constraint|violat"):
+    with pytest.raises(lakemend.ConstraintViolationError, match="big|price > 10"):
         spark.sql(f"ALTER TABLE {t} ADD CONSTRAINT big CHECK (price > 10)")
     assert lakemend.table(spark, t).version == before
     spark.sql(f"ALTER TABLE {t} ADD CONSTRAINT small CHECK (price < 100)")

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 import lakemend
 from lakemend import AmbiguousMergeError, Table
 from tests.settings import kept_rows
+from tests.slip_in import slip_in
 
 UPSERT = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
 FILES = 6
@@ -189,15 +190,25 @@ def test_an_empty_side(table: Table, spark: SparkSession, source: Callable, empt
     assert table.version == (version if empty == "source" else version + 1)
 
 
-def test_two_merges_of_different_keys_both_land(table: Table, spark: SparkSession, source: Callable) -> None:
-    """The second reads an older version, and knows that the first's keys are none of its own."""
-    base = table.version
+def test_two_merges_of_different_keys_both_land(
+    table: Table, spark: SparkSession, source: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that loses has read an older version, and knows that the winner's keys are none of its own."""
+    base, before = table.version, table.to_df().count()
+    other = spark.newSession()
+    other.sql("SELECT id, 7L AS p, 'other' AS s FROM range(200, 205)").createOrReplaceTempView("source")
     source("SELECT id, 7L AS p, 'new' AS s FROM range(100, 105)")
+    slip_in(monkeypatch, lambda: other.sql(merge(table)))
     spark.sql(merge(table))
-    committed = table.history()[0]
-    assert committed["version"] == base + 1
+    assert table.version == base + 2
+    assert table.to_df().count() == before + 10
+    assert table.to_df().where("s = 'other'").count() == table.to_df().where("s = 'new'").count() == 5
     # Read predicates name the range of the source's keys, so that only writes into it conflict.
     assert "100" in str(_read_predicate(table)) and "104" in str(_read_predicate(table))
+    slip_in(monkeypatch, lambda: other.sql(f"INSERT INTO {table.name} VALUES (102, 7, 'late')"))
+    with pytest.raises(lakemend.CommitConflictError):
+        spark.sql(merge(table))
+    assert table.to_df().count() == before + 11
 
 
 def _read_predicate(table: Table) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +14,7 @@ from lakemend.errors import InvalidInputError, TableNotFoundError, VersionNotFou
 from lakemend.formats.format import (
     Change,
     ColumnStats,
+    Committed,
     Metadata,
     PartitionField,
     VersionTaken,
@@ -91,9 +93,17 @@ class MemorySnapshot:
         return {"memory": True}
 
 
+class MemoryCommitted(Committed):
+    brought: MemorySnapshot
+
+    def stats(self, path):
+        return self.brought.stats(path)
+
+
 class MemoryTable:
     def __init__(self, store):
         self.store = store
+        self.lock = threading.Lock()
         self.versions: list[MemorySnapshot] = []
         self.log: list[Change] = []
 
@@ -111,7 +121,30 @@ class MemoryTable:
         return self.versions[-1]
 
     def changes_since(self, version):
-        return []
+        return [self._committed(number) for number in range(version + 1, len(self.versions))]
+
+    def _committed(self, version):
+        change, snapshot = self.log[version], self.versions[version]
+        new = {file.path for file in change.added}
+        brought = replace(snapshot, data=[file for file in snapshot.data if file.path in new])
+        committed = MemoryCommitted(
+            version=version,
+            timestamp=0,
+            operation=change.operation,
+            added=brought.files,
+            removed=frozenset(entry.path for entry in change.removed),
+            masked=frozenset(entry.path for entry in change.masked),
+            metadata_changed=change.metadata is not None,
+            protocol_changed=False,
+            data_change=change.data_change,
+            blind_append=bool(change.added) and change.read_predicate is None and not (change.removed or change.masked),
+            read_predicate=change.read_predicate,
+            transactions=dict([change.transaction] if change.transaction else []),
+            replaced=change.replaced,
+            brings=change.brings,
+        )
+        object.__setattr__(committed, "brought", brought)
+        return committed
 
     def settle(self, version):
         pass
@@ -135,6 +168,10 @@ class MemoryTable:
         return rows[::-1][:limit]
 
     def try_commit(self, base, change):
+        with self.lock:
+            return self._try_commit(base, change)
+
+    def _try_commit(self, base, change):
         expected = 0 if base is None else base.version + 1
         if expected != len(self.versions):
             raise VersionTaken
