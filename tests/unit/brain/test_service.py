@@ -406,9 +406,8 @@ def test_who_conflicts_with_whom(lake):
     def delete(file, version):
         where = [{"op": ">=", "args": [{"col": ["id"]}, {"lit": file["stats"][0][1], "type": "long"}]}]
         where.append({"op": "<=", "args": [{"col": ["id"]}, {"lit": file["stats"][0][2], "type": "long"}]})
-        return lake.commit(
-            "rewrite_files", command="DELETE", removed=[url[file["path"]]], read_predicates=where, version=version
-        )
+        gone = {"removed": [url[file["path"]]], "tally": tally(deleted=10)}
+        return lake.commit("rewrite_files", command="DELETE", read_predicates=where, version=version, **gone)
 
     assert lake.commit(added=[lake.file(lo=50, hi=59)], version="0")["version"] == "2"  # both append
     assert delete(low, base)["version"] == "3"  # the rows that came are none it looked at
