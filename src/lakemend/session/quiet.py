@@ -1,4 +1,4 @@
-"""A start without noise: no log4j banner, no advice on host names, where Spark runs on this machine alone.
+"""A session without noise: no log4j banner, no advice on host names, where Spark runs on this machine alone.
 
 `start` wraps the launch of the JVM in `quiet_start`. Warnings and errors of real problems are printed as ever. Whatever
 the user has set wins: an address in SPARK_LOCAL_IP, a log4j2 configuration in Spark's conf directory, in a
@@ -7,10 +7,13 @@ Java option or in an environment variable; `spark.log.level` works on top as alw
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+from pyspark.logger import PySparkLogger
 
 from lakemend.session.settings import is_local
 
@@ -18,6 +21,7 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 # Log4j's older spelling: the user's Java options outrank it by the newer one (log4j2.…), or by coming later.
 _PROPERTY = "log4j.configurationFile"
 _OWN_LOGGING = ("LOG4J_CONFIGURATION_FILE", "LOG4J2_CONFIGURATION_FILE")
+_REPEATING = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _SPARK_FILES = ("spark-defaults.conf", "spark-env.sh")
 _JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 
@@ -25,6 +29,7 @@ _JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptio
 @contextmanager
 def quiet_start(conf: Mapping[str, str], spark_home: Path) -> Iterator[None]:
     """A JVM launched inside prints no noise if it is a local one; the environment is as before afterwards."""
+    _silence_repeated_errors()
     chosen = _variables(conf, spark_home)
     before = {name: os.environ.get(name) for name in chosen}
     os.environ.update(chosen)
@@ -36,6 +41,14 @@ def quiet_start(conf: Mapping[str, str], spark_home: Path) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _silence_repeated_errors() -> None:
+    """PySpark logs each error of a query as a line of JSON, many kilobytes long, and raises it as well."""
+    for name in _REPEATING:
+        logger = PySparkLogger.getLogger(name)  # a plain logger of that name would make PySpark fail
+        if logger.level == logging.WARNING:  # as PySpark makes them
+            logger.setLevel(logging.CRITICAL)
 
 
 def _variables(conf: Mapping[str, str], spark_home: Path) -> dict[str, str]:

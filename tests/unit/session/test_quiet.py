@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
 import pytest
+from pyspark.logger import PySparkLogger
 
+from lakemend.session import quiet
 from lakemend.session.quiet import quiet_start
 
 NAMES = ("SPARK_LOCAL_IP", "SPARK_SUBMIT_OPTS", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "MASTER")
@@ -59,3 +62,14 @@ def test_the_users_settings_win(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     (tmp_path / "log4j2.properties").touch()
     assert inside(local, tmp_path / "elsewhere")["SPARK_SUBMIT_OPTS"] == "-Da=b"
+
+
+def test_errors_are_raised_and_not_printed_as_well(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    name = f"LoggerOf{tmp_path.name}"
+    chosen = f"ChosenBy{tmp_path.name}"
+    PySparkLogger.getLogger(chosen).setLevel(logging.INFO)
+    monkeypatch.setattr(quiet, "_REPEATING", (name, chosen))
+    with quiet.quiet_start({"spark.master": "local[2]"}, tmp_path):
+        pass
+    assert not PySparkLogger.getLogger(name).isEnabledFor(logging.ERROR)
+    assert PySparkLogger.getLogger(chosen).isEnabledFor(logging.INFO)
