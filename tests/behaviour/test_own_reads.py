@@ -182,6 +182,31 @@ def test_what_was_read_has_changed(place: Place, door: str, monkeypatch: pytest.
     assert place.rows() == [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
 
 
+# What is written tells the sum of all rows.
+TOTALS: dict[str, Callable[[Place, DataFrame], object]] = {
+    "dynamic": lambda place, rows: rows.write.options(**DYNAMIC).mode("overwrite").insertInto(place.name),
+    "overwritePartitions": lambda place, rows: rows.writeTo(place.name).overwritePartitions(),
+    "overwrite": lambda place, rows: rows.write.mode("overwrite").insertInto(place.name),
+    "replaceWhere": lambda place, rows: place.table.replace_where(rows, "p = 'z'", retries=0),
+    "replace_using": lambda place, rows: place.table.replace_using(rows, "id", retries=0),
+    "replace_on": lambda place, rows: place.table.replace_on(rows, "t.id = s.id", retries=0),
+    "append": lambda place, rows: rows.writeTo(place.name).append(),
+}
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize("door", TOTALS)
+def test_what_was_read_is_gone(place: Place, door: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.spark.sql(f"INSERT INTO {place.name} VALUES (4, 'a', 5)")
+    place.spark.sql(f"ALTER TABLE {place.name} SET TBLPROPERTIES ('write.delete.mode' = '{mode}')")
+    rows = place.spark.sql(f"SELECT 9L AS id, 'z' AS p, sum(x) AS x FROM {place.name}")
+    other = place.spark.newSession()
+    slip_in(monkeypatch, lambda: other.sql(f"DELETE FROM {place.name} WHERE x = 10"))
+    with pytest.raises(lakemend.CommitConflictError):
+        TOTALS[door](place, rows)
+    assert place.rows() == [(2, "b", 20), (4, "a", 5)]
+
+
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 @pytest.mark.parametrize("source", ["count(*) AS x", "max(x) AS x"])
 def test_changes_of_the_table_itself_were_read_too(

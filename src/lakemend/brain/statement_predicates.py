@@ -78,7 +78,10 @@ def reads_more(request: Mapping[str, Any]) -> bool:
     if request["operation"] in ROW_LEVEL:
         return request.get("reads_more") is not False
     read = request.get("read_predicates")
-    return read is not None and conjunction(read) != conjunction(request.get("predicates") or [])
+    if request["operation"] == "delete_where":
+        return read is not None and conjunction(read) != conjunction(named_predicates(request))
+    # What it replaces goes unsaid among its reads: they are those of the rows that come.
+    return read is not None
 
 
 def _partitions_predicate(metadata: Metadata, added: Sequence[NewFile]) -> Predicate:

@@ -85,7 +85,13 @@ def test_what_is_replaced() -> None:
         ({"operation": "delete_where", "predicates": [ID], "read_predicates": [ID]}, False),
         ({"operation": "overwrite", "predicates": [ID], "read_predicates": None}, False),
         ({"operation": "overwrite", "predicates": [ID], "read_predicates": [N]}, True),
-        ({"operation": "overwrite", "predicates": [], "read_predicates": []}, False),
+        ({"operation": "overwrite", "predicates": [], "read_predicates": None}, False),
+        # By the rows that come it read what it replaces: their sum, say.
+        ({"operation": "overwrite", "predicates": [], "read_predicates": []}, True),
+        ({"operation": "overwrite_dynamic", "read_predicates": []}, True),
+        ({"operation": "overwrite_dynamic", "read_predicates": None}, False),
+        ({"operation": "replace_where", "predicates": [ID], "read_predicates": [ID]}, True),
+        ({"operation": "replace_using", "predicates": [], "read_predicates": []}, True),
     ],
 )
 def test_whether_a_statement_reads_more_than_it_changes(request_: dict[str, Any], expected: bool) -> None:

@@ -11,8 +11,12 @@ import pytest
 from lakemend.formats.delta.sort_orders import TAG, sort_orders, tags_of
 from lakemend.formats.format import NewFile
 
+STRUCT = {"type": "struct", "fields": []}
 METADATA: Any = SimpleNamespace(
-    schema={"fields": [{"name": "key"}, {"name": "day"}]}, physical={"fields": [{"name": "col-1"}, {"name": "day"}]}
+    schema={
+        "fields": [{"name": "key", "type": "long"}, {"name": "day", "type": "date"}, {"name": "s", "type": STRUCT}]
+    },
+    physical={"fields": [{"name": "col-1"}, {"name": "day"}, {"name": "s"}]},
 )
 
 
@@ -29,10 +33,16 @@ def test_names_are_those_of_the_table_now() -> None:
     assert sort_orders(column, pa.array([3, 0]), METADATA) == [["day"], None]
 
 
-@pytest.mark.parametrize("text", ["", "day", "{}", "[]", '["gone"]', '["day", "gone"]', '["day", 1]', '"day"'])
+@pytest.mark.parametrize("text", ["", "day", "{}", "[]", '["gone"]', '["gone", "day"]', '["day", 1]', '"day"'])
 def test_anything_else_says_nothing(text: str) -> None:
     assert sort_orders(tags({TAG: text}, None), None, METADATA) is None
     assert sort_orders(tags({TAG: text}, {TAG: '["day"]'}), None, METADATA) == [None, ["day"]]
+
+
+def test_an_order_ends_before_what_is_gone_or_compares_by_its_fields() -> None:
+    assert sort_orders(tags({TAG: '["day", "gone", "col-1"]'}), None, METADATA) == [["day"]]
+    assert sort_orders(tags({TAG: '["day", "s", "col-1"]'}), None, METADATA) == [["day"]]
+    assert sort_orders(tags({TAG: '["s", "day"]'}), None, METADATA) is None
 
 
 def test_tables_without_tags() -> None:

@@ -6,6 +6,8 @@ does, so that it outlives a rename. It belongs to one file: engines that write o
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,17 +29,18 @@ def sort_orders(tags: pa.ChunkedArray, rows: pa.Array | None, metadata: Metadata
     if texts.null_count == len(texts):
         return None
     fields = zip(metadata.schema["fields"], metadata.physical["fields"], strict=True)
-    logical = {physical["name"]: field["name"] for field, physical in fields}
+    # Structs compare field by field, and their fields may have come, gone and moved since the file was written.
+    logical = {physical["name"]: field["name"] for field, physical in fields if isinstance(field["type"], str)}
     known = {text: _named(text, logical) for text in texts.drop_null().unique().to_pylist()}
     return [known.get(text) for text in texts.to_pylist()] if any(known.values()) else None
 
 
 def _named(text: str, logical: dict[str, str]) -> list[str] | None:
-    """The tag's columns; None if it is not one of ours, or names what the table no longer has."""
+    """The tag's columns, up to one that tells nothing of the order any more; None if there are none."""
     try:
         names = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
-    if not isinstance(names, list) or not names or not all(isinstance(n, str) and n in logical for n in names):
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return None
-    return [logical[name] for name in names]
+    return [logical[name] for name in takewhile(logical.__contains__, names)] or None
