@@ -56,6 +56,7 @@ An overwrite that makes the columns anew is serializable at every level: a file 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -80,6 +81,8 @@ _CHANGE_WHAT_THEY_READ = frozenset(
 _REPLACE = frozenset({"overwrite", "overwrite_dynamic", "replace_where", "replace_using", "replace_on", "restore"})
 _UNKNOWN: Predicate = {"op": "UNKNOWN"}
 # Characters that mean one thing in Spark's SQL and another one in that of other engines.
+_JOINED = re.compile(r"\b(AND|OR)\b", re.IGNORECASE)
+_OF_TRUTH = re.compile(r"\b(IS|TRUE|FALSE)\b", re.IGNORECASE)
 _ENGINES_OWN = ("\\", '"')
 
 
@@ -256,9 +259,18 @@ def _replaced_by(winner: Committed, metadata: Metadata) -> Predicate | None:
     from lakemend.brain.where import parse_where
 
     try:
-        return _told(parse_where(winner.replaced_text, metadata.schema), metadata)
+        predicate = parse_where(winner.replaced_text, metadata.schema)
     except InvalidInputError:
         return _UNKNOWN
+    return _UNKNOWN if _lacks_parentheses(winner.replaced_text, predicate, metadata) else _told(predicate, metadata)
+
+
+def _lacks_parentheses(text: str, predicate: Predicate, metadata: Metadata) -> bool:
+    """Whether it may have been `(a AND b) IS NULL` or `(a OR b) = c`: deltalake logs these without parentheses."""
+    if _JOINED.search(text) is None:
+        return False
+    fields = [find(metadata.schema, path) for path in columns(predicate)]
+    return _OF_TRUTH.search(text) is not None or any(f is not None and f["type"] == "boolean" for f in fields)
 
 
 def _told(predicate: Predicate, metadata: Metadata) -> Predicate:

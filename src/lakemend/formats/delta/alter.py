@@ -18,7 +18,7 @@ from lakemend.formats.delta.features import needed_features
 from lakemend.formats.delta.feed_columns import check_feed_names
 from lakemend.formats.delta.mapping import mode_of, to_metadata
 from lakemend.formats.delta.metadata import check_constraint_names, check_stats_columns, delta_schema, no_check_property
-from lakemend.formats.delta.properties import CHECK_PREFIX, MAPPING_MODE, MAX_COLUMN_ID, checked
+from lakemend.formats.delta.properties import CHECK_PREFIX, MAPPING_MODE, MAX_COLUMN_ID, checked, spelled
 from lakemend.formats.delta.protocol import types_of
 from lakemend.formats.format import Metadata, Snapshot
 
@@ -68,7 +68,7 @@ def _set_property(draft: Draft, change: Wire) -> None:
     if change["key"] == "comment":
         draft.comment = change["value"]
         return
-    if change["key"].startswith(CHECK_PREFIX):
+    if change["key"].lower().startswith(CHECK_PREFIX):
         raise no_check_property(change["key"])
     key, value = checked(change["key"], str(change["value"]))
     if key == MAX_COLUMN_ID:
@@ -103,7 +103,7 @@ def _protected(key: str) -> InvalidInputError:
 
 
 def _remove_property(draft: Draft, change: Wire) -> None:
-    key = change["key"]
+    key = change["key"] if change["key"] in draft.properties else spelled(change["key"])
     if key == "comment":
         draft.comment = None
         return

@@ -6,8 +6,8 @@ history.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -94,6 +94,22 @@ def read_change(base: DeltaSnapshot, file: CommitFile, modified: int, redefined:
         base=base,
         pieces=(Piece(adds, source),) if len(adds) else (),
     )
+
+
+def respelled(winners: Sequence[DeltaCommitted]) -> list[DeltaCommitted]:
+    """The same, with files that one brought and a later one took away known by one spelling: writers differ in it."""
+    if not any(winner.removed or winner.masked for winner in winners[1:]):
+        return list(winners)
+    spellings: dict[str, str] = {}
+    found = []
+    for winner in winners:
+        removed, masked = (
+            paths | {spellings[plain] for path in paths if (plain := decode_path(path)) in spellings}
+            for paths in (winner.removed, winner.masked)
+        )
+        found.append(replace(winner, removed=removed, masked=masked) if spellings else winner)
+        spellings |= {decode_path(path): path for path in winner.added["path"].to_pylist()}
+    return found
 
 
 def _redefines(old: MetaData, new: MetaData | None) -> bool:

@@ -34,6 +34,7 @@ from lakemend.formats.delta.replay import STRINGS, VECTOR, one_chunk
 from lakemend.formats.delta.stats import JsonStats
 from lakemend.formats.format import Metadata
 from lakemend.formats.properties import is_on, whole
+from lakemend.formats.zone import in_zone
 from lakemend.redaction import logger
 from lakemend.schema import DataType, Path, find
 from lakemend.storage import Store
@@ -202,18 +203,26 @@ def _add_structs(state: State, metadata: Metadata) -> pa.Array:
         columns["stats"] = one_chunk(state.stats)
     if is_on(properties, "delta.checkpoint.writeStatsAsStruct", default=True):
         columns["stats_parsed"] = parsed_stats(one_chunk(state.stats), metadata)
-        if names:
-            columns["partitionValues_parsed"] = _parsed_partitions(adds, metadata, names)
+        parsed = _parsed_partitions(adds, metadata, names) if names else None
+        if parsed is not None:
+            columns["partitionValues_parsed"] = parsed
     return _struct(columns)
 
 
-def _parsed_partitions(adds: pa.Table, metadata: Metadata, names: Sequence[str]) -> pa.Array:
+def _parsed_partitions(adds: pa.Table, metadata: Metadata, names: Sequence[str]) -> pa.Array | None:
+    """Partition values as typed columns; None if some are local times, which are others in each session."""
     strings = one_chunk(adds["partitionValues"])
     parsed = {}
     for name, field in zip(names, metadata.partitioning, strict=True):
         column = find(metadata.schema, field.source)
         assert column is not None
-        parsed[name] = parse_column(pc.struct_field(strings, [name]), column["type"], name)
+        texts = pc.struct_field(strings, [name])
+        with in_zone("UTC"):
+            parsed[name] = parse_column(texts, column["type"], name)
+        if column["type"] == "timestamp":
+            with in_zone("+01:00"):
+                if not parse_column(texts, column["type"], name).equals(parsed[name]):
+                    return None
     return _struct(parsed)
 
 

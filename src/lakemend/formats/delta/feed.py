@@ -9,6 +9,7 @@ vectors differ. Actions without `dataChange` moved rows and changed none.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from lakemend.formats.delta.mapping import partition_names
 from lakemend.formats.delta.partition_values import decode_path
 from lakemend.formats.delta.pieces import file_table
 from lakemend.formats.delta.properties import FEED
-from lakemend.formats.delta.replay import Commits, add_schema, corrupt, partition_type, unsound
+from lakemend.formats.delta.replay import Commits, add_schema, corrupt, one_chunk, partition_type, unsound
 from lakemend.formats.delta.snapshot import DeltaSnapshot
 from lakemend.formats.delta.stats import JsonStats
 from lakemend.formats.feed import ChangedFiles, Changes, Kind, Span, VersionChanges
@@ -187,7 +188,7 @@ def _only(rows: BitMap64, count: int, path: str) -> Mask:
 def _as_adds(table: DeltaTable, removes: pa.Table, version: int, names: Sequence[str]) -> pa.Table:
     """Removed files in the columns of added ones; what a remove leaves out, the version before it knows."""
     needed = ["size"] + (["partitionValues"] if names else [])
-    if any(removes.column(name).null_count for name in needed):
+    if any(removes.column(name).null_count for name in needed) or (names and _says_nothing(removes, names)):
         base = table.at_version(version - 1).raw
         places = _places(base)
         rows = pa.array([places.get(path) for path in _places(removes)], pa.int64())
@@ -198,6 +199,14 @@ def _as_adds(table: DeltaTable, removes: pa.Table, version: int, names: Sequence
             index = removes.schema.get_field_index(name)
             removes = removes.set_column(index, removes.schema.field(index), base.column(name).take(rows))
     return removes.append_column("modificationTime", pa.nulls(len(removes), pa.int64()))
+
+
+def _says_nothing(removes: pa.Table, names: Sequence[str]) -> bool:
+    """Whether a remove that does not vouch for its metadata has no partition value: `{}` is no word of NULL."""
+    values = one_chunk(removes.column("partitionValues"))
+    empty = reduce(pc.and_, [pc.struct_field(values, [name]).is_null() for name in names])
+    told = pc.fill_null(one_chunk(removes.column("extendedFileMetadata")), False)
+    return bool(pc.any(pc.and_not(empty, told)).as_py())
 
 
 def _cdc_files(bodies: Sequence[dict[str, Any]], version: int, names: Sequence[str]) -> pa.Table:

@@ -82,7 +82,7 @@ def _requested_properties(asked: dict[str, Any], kept: dict[str, str]) -> dict[s
     for key, value in asked.items():
         if key in _SPARK_KEYS or key.startswith("option."):
             continue
-        if key.startswith(CHECK_PREFIX):
+        if key.lower().startswith(CHECK_PREFIX):
             raise no_check_property(key)
         if key.lower() == MAX_COLUMN_ID.lower():
             continue

@@ -73,14 +73,21 @@ _REFUSED_IF_ON = {
 }
 
 
+def spelled(key: str) -> str:
+    """The property as Delta spells it, whatever the case; one that is not known as it stands."""
+    for prefix in (CHECK_PREFIX, FEATURE_PREFIX):
+        if key.lower().startswith(prefix):
+            return prefix + key[len(prefix) :]
+    return next((name for name in (*_KNOWN, *_REFUSED_IF_ON) if name.lower() == key.lower()), key)
+
+
 def checked(key: str, value: str) -> tuple[str, str]:
     """The property in its canonical spelling, if it is known and its value makes sense."""
-    if key.lower().startswith((CHECK_PREFIX, FEATURE_PREFIX)):
-        return key, value
-    names = (*_KNOWN, *_REFUSED_IF_ON)
-    canonical = next((name for name in names if name.lower() == key.lower()), None)
-    if canonical is None:
-        _require_foreign(key, names)
+    canonical = spelled(key)
+    if canonical.startswith((CHECK_PREFIX, FEATURE_PREFIX)):
+        return canonical, value
+    if canonical not in _KNOWN and canonical not in _REFUSED_IF_ON:
+        _require_foreign(key, (*_KNOWN, *_REFUSED_IF_ON))
         return key, value
     if canonical in _REFUSED_IF_ON:
         if value.lower() == "false":

@@ -14,7 +14,7 @@ from typing import Any
 
 from lakemend.errors import CorruptTableError, VersionNotFoundError
 from lakemend.formats.delta.assemble import advance, load
-from lakemend.formats.delta.changes import commit_info, describe, read_change
+from lakemend.formats.delta.changes import DeltaCommitted, commit_info, describe, read_change, respelled
 from lakemend.formats.delta.commit_times import in_commit_timestamps_from, require_in_commit_timestamp
 from lakemend.formats.delta.log import (
     LAST_CHECKPOINT,
@@ -198,13 +198,13 @@ class DeltaTable:
 
     def changes_since(self, version: int) -> list[Committed]:
         base = self.at_version(version)
-        changes: list[Committed] = []
+        changes: list[DeltaCommitted] = []
         modified, redefined = base.modified, False
         for file in self._recent.after(version):
             modified = max(file.entry.modified, modified + 1)
             redefined = bool(changes) and (redefined or changes[-1].metadata_changed)
             changes.append(read_change(base, file, modified, redefined))
-        return changes
+        return list[Committed](respelled(changes))
 
     def row_changes(self, span: Span) -> Changes:
         """See `feed.KeepsChanges`."""
