@@ -102,7 +102,10 @@ def test_predicates_that_lost_their_parentheses(tmp_path: Path, predicate: str) 
         commit(table, base, change)
 
 
-@pytest.mark.parametrize(("text", "typed"), [("2024-01-01 00:00:00", False), ("2024-01-01T00:00:00Z", True)])
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [("2024-01-01 00:00:00", False), ("0001-01-01 00:00:00", False), ("2024-01-01T00:00:00Z", True)],
+)
 def test_checkpoints_hold_no_times_of_the_session_that_wrote_them(tmp_path: Path, text: str, typed: bool) -> None:
     log = Log(tmp_path / "t", "timestamp")
     log.put(1, log.add("a.parquet", text))
@@ -139,3 +142,23 @@ def test_properties_in_other_letters(tmp_path: Path) -> None:
         alter("set_property", "Delta.Feature.foo", "supported")
     assert alter("set_property", "DELTA.APPENDONLY", "true") == {"delta.appendOnly": "true"}
     assert alter("remove_property", "Delta.appendonly") == {}
+
+
+def test_commits_of_a_table_that_is_gone_are_not_kept(tmp_path: Path) -> None:
+    """Another process makes the table anew while one thread reads the old log, and another has seen that it is new."""
+    log = Log(tmp_path / "t")
+    log.put(1, log.add("a.parquet", "A"))
+    recent = log.open()._recent
+    read = recent._store.get_many
+
+    def slowly(paths: list[str]) -> list[bytes]:
+        found = read(paths)
+        recent.forget()
+        return found
+
+    recent._store.get_many = slowly  # type: ignore[method-assign, assignment]
+    assert [file.version for file in recent.after(0)] == [1]
+    assert not recent._known(0, None)
+    recent._store.get_many = read  # type: ignore[method-assign]
+    assert [file.version for file in recent.after(0)] == [1]
+    assert recent._known(0, None)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakemend.errors import InvalidInputError
+from lakemend.errors import CorruptTableError, InvalidInputError
 from lakemend.formats.delta import cleanup
 from lakemend.formats.delta.actions import DomainMetadata, MetaData, Protocol, Txn
 from lakemend.formats.delta.file_stats import indexed_columns
@@ -219,11 +219,17 @@ def _parsed_partitions(adds: pa.Table, metadata: Metadata, names: Sequence[str])
         texts = pc.struct_field(strings, [name])
         with in_zone("UTC"):
             parsed[name] = parse_column(texts, column["type"], name)
-        if column["type"] == "timestamp":
-            with in_zone("+01:00"):
-                if not parse_column(texts, column["type"], name).equals(parsed[name]):
-                    return None
+        if column["type"] == "timestamp" and not _are_instants(texts, parsed[name], name):
+            return None
     return _struct(parsed)
+
+
+def _are_instants(texts: pa.Array, parsed: pa.Array, name: str) -> bool:
+    try:
+        with in_zone("+01:00"):
+            return bool(parse_column(texts, "timestamp", name).equals(parsed))
+    except (CorruptTableError, OverflowError):
+        return False  # the first hour of the year 1 is none there
 
 
 def _remove_structs(removes: pa.Table) -> pa.Array:

@@ -67,10 +67,12 @@ class RecentCommits:
         self._store = store
         self._files: OrderedDict[int, CommitFile] = OrderedDict()
         self._bytes = 0
+        self._forgotten = 0  # how often: what was read before belongs to another table
         self._lock = threading.Lock()
 
     def after(self, version: int, last: int | None = None) -> list[CommitFile]:
         """The commits after a version (up to `last`), oldest first; CorruptTableError if one is missing between."""
+        began = self._forgotten
         found = self._known(version, last)
         at = found[-1].version if found else version
         if last is not None and at >= last:
@@ -81,13 +83,14 @@ class RecentCommits:
         except FileNotFoundError as error:
             raise corrupt(str(error), "it was there when the log was listed and is gone now") from error
         new = [CommitFile(n, e, d) for n, (e, d) in enumerate(zip(entries, datas, strict=True), at + 1)]
-        self._keep(new)
+        self._keep(new, began)
         return found + new
 
     def forget(self) -> None:
         with self._lock:
             self._files.clear()
             self._bytes = 0
+            self._forgotten += 1
 
     def _known(self, version: int, last: int | None) -> list[CommitFile]:
         found: list[CommitFile] = []
@@ -98,9 +101,9 @@ class RecentCommits:
                 at += 1
         return found
 
-    def _keep(self, new: list[CommitFile]) -> None:
+    def _keep(self, new: list[CommitFile], began: int) -> None:
         with self._lock:
-            for file in new:
+            for file in new if began == self._forgotten else ():
                 if file.version not in self._files:
                     self._files[file.version] = file
                     self._bytes += len(file.data)
