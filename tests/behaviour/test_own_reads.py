@@ -194,8 +194,16 @@ TOTALS: dict[str, Callable[[Place, DataFrame], object]] = {
 }
 
 
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-@pytest.mark.parametrize("door", TOTALS)
+@pytest.mark.parametrize(
+    ("door", "mode"),
+    [
+        pytest.param(
+            door, mode, marks=[] if (door, mode[0]) in (("dynamic", "m"), ("overwrite", "c")) else pytest.mark.slow
+        )
+        for door in TOTALS
+        for mode in ("copy-on-write", "merge-on-read")
+    ],
+)
 def test_what_was_read_is_gone(place: Place, door: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     place.spark.sql(f"INSERT INTO {place.name} VALUES (4, 'a', 5)")
     place.spark.sql(f"ALTER TABLE {place.name} SET TBLPROPERTIES ('write.delete.mode' = '{mode}')")
@@ -207,8 +215,8 @@ def test_what_was_read_is_gone(place: Place, door: str, mode: str, monkeypatch: 
     assert place.rows() == [(2, "b", 20), (4, "a", 5)]
 
 
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-@pytest.mark.parametrize("source", ["count(*) AS x", "max(x) AS x"])
+@pytest.mark.parametrize("mode", ["copy-on-write", pytest.param("merge-on-read", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("source", ["count(*) AS x", pytest.param("max(x) AS x", marks=pytest.mark.slow)])
 def test_changes_of_the_table_itself_were_read_too(
     place: Place, source: str, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,10 @@ SHAPES: dict[str, Callable[[DataFrame], DataFrame]] = {
 }
 
 
+# One of every kind; `./run test-long` runs all.
+TELLING = (("name", "counts"), ("path", "some"), ("version", "all"))
+
+
 def rows(spark: SparkSession, query: str) -> list[tuple[object, ...]]:
     return sorted(map(tuple, spark.sql(query).collect()), key=repr)
 
@@ -50,8 +54,14 @@ def t(spark: SparkSession, namespace: str) -> Iterator[str]:
     spark.catalog.clearCache()
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    ("door", "shape"),
+    [
+        pytest.param(door, shape, marks=[] if (door, shape) in TELLING else [pytest.mark.slow])
+        for door in DOORS
+        for shape in SHAPES
+    ],
+)
 def test_the_same_query_finds_the_persisted_rows(spark: SparkSession, t: str, door: str, shape: str) -> None:
     frame = SHAPES[shape](DOORS[door](spark, t)).persist()
     frame.count()
@@ -68,7 +78,7 @@ def test_an_older_version_is_not_taken_for_the_table(spark: SparkSession, t: str
     assert not is_cached(older(spark, t))
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", ["name", *(pytest.param(d, marks=pytest.mark.slow) for d in ("path", "version"))])
 def test_keys_that_were_made_once_stay_the_same(spark: SparkSession, namespace: str, t: str, door: str) -> None:
     key = F.expr("reflect('java.util.UUID', 'randomUUID')")
     frame = DOORS[door](spark, t).select(key.alias("k"), "id", "v").persist()
@@ -81,6 +91,7 @@ def test_keys_that_were_made_once_stay_the_same(spark: SparkSession, namespace: 
     assert spark.sql(f"SELECT * FROM {namespace}.parents JOIN {namespace}.children USING (k)").count() == 2
 
 
+CHANGED = (("delete all", MODES[0]), ("update", MODES[0]), ("merge of itself", MODES[1]), ("overwrite", MODES[0]))
 CHANGES: dict[str, tuple[str, list[tuple[object, ...]]]] = {
     "delete all": ("DELETE FROM {t}", []),
     "truncate": ("TRUNCATE TABLE {t}", []),
@@ -98,8 +109,14 @@ CHANGES: dict[str, tuple[str, list[tuple[object, ...]]]] = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    ("change", "mode"),
+    [
+        pytest.param(change, mode, marks=[] if (change, mode) in CHANGED else [pytest.mark.slow])
+        for change in CHANGES
+        for mode in MODES
+    ],
+)
 def test_a_persisted_table_is_changed(spark: SparkSession, t: str, change: str, mode: str) -> None:
     changes = ", ".join(f"'write.{kind}.mode' = '{mode}'" for kind in ("delete", "update", "merge"))
     spark.sql(f"ALTER TABLE {t} SET TBLPROPERTIES ({changes})")
@@ -134,7 +151,9 @@ def lengthen(spark: SparkSession, name: str) -> None:
     spark.sql(f"ALTER TABLE {name} ALTER COLUMN d TYPE STRING")
 
 
-@pytest.mark.parametrize("change", [swap, add_again, swap_fields, lengthen])
+@pytest.mark.parametrize(
+    "change", [swap, *(pytest.param(change, marks=pytest.mark.slow) for change in (add_again, swap_fields, lengthen))]
+)
 def test_a_frame_never_shows_another_column(
     spark: SparkSession, namespace: str, change: Callable[[SparkSession, str], None]
 ) -> None:

@@ -118,8 +118,13 @@ def test_which_columns(spark: SparkSession, tables: str, columns: str, cause: st
     ("kind", "change"),
     [
         ("named_struct('a', id % 7, 'b', -id)", "DROP COLUMN s.a"),
-        ("named_struct('a', id % 7, 'b', -id)", "ALTER COLUMN s.b FIRST"),
-        ("array(named_struct('a', id % 7, 'b', -id))", "DROP COLUMN s.element.a"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("named_struct('a', id % 7, 'b', -id)", "ALTER COLUMN s.b FIRST"),
+                ("array(named_struct('a', id % 7, 'b', -id))", "DROP COLUMN s.element.a"),
+            )
+        ),
     ],
 )
 def test_structs_that_compare_otherwise_by_now(spark: SparkSession, namespace: str, kind: str, change: str) -> None:
