@@ -51,7 +51,7 @@ def mask(spark: SparkSession, location: str, **dead: Any) -> None:
         {
             "table": identity,
             "version": loaded["version"],
-            "operation": "delta",
+            "operation": "mask_rows",
             "command": "DELETE",
             "added": [],
             "masked": {

@@ -108,7 +108,7 @@ def mask(spark: SparkSession, location: str, *dead: int) -> None:
         {
             "table": identity,
             "version": table["version"],
-            "operation": "delta",
+            "operation": "mask_rows",
             "command": "DELETE",
             "added": [],
             "masked": {url: base64.b64encode(BitMap64(dead).serialize()).decode()},

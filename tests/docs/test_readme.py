@@ -81,7 +81,7 @@ def mask(spark: SparkSession, path: str) -> None:
     request = {
         "table": {"path": path},
         "version": "0",
-        "operation": "delta",
+        "operation": "mask_rows",
         "command": "DELETE",
         "masked": {file: dead},
         "tally": {"copied": 0, "updated": 0, "deleted": 3, "inserted": 0},
