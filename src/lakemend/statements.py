@@ -198,14 +198,18 @@ def _literal(value: Any) -> Column:
         return F.lit(value.isoformat()).cast("date")
     if isinstance(value, list | tuple):
         return F.array(*(_literal(inner) for inner in value))
+    if isinstance(value, dict | set):
+        raise _no_literal(value)  # Spark makes one, which fails when it is used
     try:
-        if isinstance(value, dict | set):
-            raise TypeError("a literal of Spark's fails when it is used")
         return F.lit(value)
     except Exception as error:
-        raise InvalidInputError(
-            f"{value!r} cannot be a value of a column",
-            cause=f"Spark has no literal for it ({type(value).__module__}.{type(value).__qualname__})",
-            remedy="pass a plain value (None, bool, int of 64 bits, float, Decimal, str, bytes, date, datetime), "
-            "or an SQL expression such as \"cast('…' AS …)\" or \"map('k', 1)\"",
-        ) from error
+        raise _no_literal(value) from error
+
+
+def _no_literal(value: Any) -> InvalidInputError:
+    return InvalidInputError(
+        f"{value!r} cannot be a value of a column",
+        cause=f"Spark has no literal for it ({type(value).__module__}.{type(value).__qualname__})",
+        remedy="pass a plain value (None, bool, int of 64 bits, float, Decimal, str, bytes, date, datetime), "
+        "or an SQL expression such as \"cast('…' AS …)\" or \"map('k', 1)\"",
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -163,9 +164,9 @@ def test_a_frame_never_shows_another_column(
     spark.sql(f"CREATE TABLE {namespace}.x (a STRING, s STRUCT<a: STRING, b: STRING>)")
     frame = spark.table(name).select("a", "s")
     change(spark, name)
-    with pytest.raises(Exception, match="re-create DataFrame"):
+    with pytest.raises(AnalysisException, match="re-create DataFrame"):
         frame.writeTo(f"{namespace}.x").append()
-    with pytest.raises(Exception, match="re-create DataFrame"):
+    with pytest.raises(AnalysisException, match="re-create DataFrame"):
         frame.count()
     again = spark.table(name).select("a", "s")
     again.writeTo(f"{namespace}.x").append()

@@ -80,9 +80,9 @@ _CHANGE_WHAT_THEY_READ = frozenset(
 )
 _REPLACE = frozenset({"overwrite", "overwrite_dynamic", "replace_where", "replace_using", "replace_on", "restore"})
 _UNKNOWN: Predicate = {"op": "UNKNOWN"}
-# Characters that mean one thing in Spark's SQL and another one in that of other engines.
 _JOINED = re.compile(r"\b(AND|OR)\b", re.IGNORECASE)
 _OF_TRUTH = re.compile(r"\b(IS|TRUE|FALSE)\b", re.IGNORECASE)
+# Characters that mean one thing in Spark's SQL and another one in that of other engines.
 _ENGINES_OWN = ("\\", '"')
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
-
 from lakemend.brain.addresses import Address
 from lakemend.brain.names import quoted
 from lakemend.formats.format import Format, Metadata, PartitionField
+from lakemend.formats.invariants import expression
 from lakemend.schema import Struct
 from lakemend.storage import for_spark, normalise, place
 
@@ -79,17 +78,10 @@ def invariant_checks(schema: Struct, format_name: str, above: str = "") -> dict[
         name = above + field["name"]
         text = (field.get("metadata") or {}).get(f"{format_name}.invariants")
         if text:
-            found[f"invariant of {name}"] = f"({_invariant(text)}) IS TRUE"
+            found[f"invariant of {name}"] = f"({expression(text)}) IS TRUE"
         if isinstance(field["type"], dict) and field["type"].get("type") == "struct":
             found |= invariant_checks(field["type"], format_name, f"{name}.")
     return found
-
-
-def _invariant(text: str) -> str:
-    try:
-        return str(orjson.loads(text)["expression"]["expression"])
-    except (ValueError, KeyError, TypeError):
-        return text  # no expression either: Spark refuses to write by it
 
 
 def generated_checks(schema: Struct) -> dict[str, str]:

@@ -74,7 +74,7 @@ def _stays(path: Path, changed: set[str], metadata: Metadata) -> bool:
 
 
 def reads_more(request: Mapping[str, Any]) -> bool:
-    """Whether the statement read rows of its own table that it neither changes nor replaces."""
+    """Whether the statement read its own table for more than to find the rows that it changes or replaces."""
     if request["operation"] in ROW_LEVEL:
         return request.get("reads_more") is not False
     read = request.get("read_predicates")

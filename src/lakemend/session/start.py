@@ -78,6 +78,8 @@ def session(
             return _join(running, jar, catalog, warehouse, default)
         place = warehouse or wanted.get(f"spark.sql.catalog.{catalog}.warehouse") or settings.DEFAULT_WAREHOUSE
         wanted.update(settings.catalog_settings(catalog, storage.for_spark(os.fspath(place))))
+        if default:
+            wanted["spark.sql.defaultCatalog"] = catalog  # in newSession() too
         jvm = _ensure_jvm(wanted, jar, fetched, spark_home.jars.parent)
         _load_on_driver(jvm, jar)
         inherited = dict(SparkConf().getAll())
@@ -138,7 +140,6 @@ def _join(
     storage.use_hadoop(hadoop.opener(jvm, spark._jsc.hadoopConfiguration(), filter(None, atomic.split(","))))
     _register_brain(jvm, catalog, place)
     if default:
-        spark.conf.set("spark.sql.defaultCatalog", catalog)  # for sessions made of this one
         spark.catalog.setCurrentCatalog(catalog)
     return spark
 

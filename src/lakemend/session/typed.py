@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from pyspark.errors.exceptions import captured
 
-from lakemend.errors import LakemendError, SessionError, from_payload
+from lakemend.errors import LakemendError, SessionError, TableNotFoundError, from_payload
 from lakemend.session.refusals import of_stream, refusal
 
 _EXCEPTION = "lakemend.LakemendException"
@@ -72,7 +72,8 @@ def _typed(error: Any) -> LakemendError | None:
             return None
         name = error.getClass().getName()
         if name == _EXCEPTION:
-            return of_stream(error) or from_payload(orjson.loads(error.payload()))
+            found = from_payload(orjson.loads(error.payload()))
+            return (of_stream(error) if isinstance(found, TableNotFoundError) else None) or found
         if refused := refusal(error, name):
             return refused
         if name == "java.lang.ClassNotFoundException" and "fs.s3a.S3AFileSystem" in str(error.getMessage()):

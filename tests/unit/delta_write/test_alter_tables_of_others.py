@@ -18,6 +18,20 @@ def _alter(path: Path, change: dict[str, Any]) -> dict[str, Any]:
     return Brain().ask("alter", {"table": {"path": str(path)}, "changes": [change]})
 
 
+def _made_by_hand(path: Path, fields: list[dict[str, Any]]) -> None:
+    metadata = {
+        "id": "t",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+        "partitionColumns": [],
+        "configuration": {},
+    }
+    log = path / "_delta_log"
+    log.mkdir()
+    actions = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}]
+    (log / f"{0:020d}.json").write_text("\n".join(json.dumps(action) for action in actions))
+
+
 SET = {"kind": "set_property", "key": "delta.logRetentionDuration", "value": "interval 60 days"}
 ADD = {"kind": "add_column", "path": ["y"], "type": "string", "nullable": True}
 
@@ -38,17 +52,7 @@ def test_names_that_would_need_a_mapping(tmp_path: Path, change: dict[str, Any])
 )
 def test_types_of_other_times(tmp_path: Path, stored: str, read: str, change: dict[str, Any]) -> None:
     fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in (("id", "long"), ("v", stored))]
-    metadata = {
-        "id": "t",
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": json.dumps({"type": "struct", "fields": fields}),
-        "partitionColumns": [],
-        "configuration": {},
-    }
-    log = tmp_path / "_delta_log"
-    log.mkdir()
-    actions = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}]
-    (log / f"{0:020d}.json").write_text("\n".join(json.dumps(action) for action in actions))
+    _made_by_hand(tmp_path, fields)
     types = [f["type"] for f in Brain().ask("load", {"table": {"path": str(tmp_path)}})["schema"]["fields"]]
     assert types == ["long", read]
     assert _alter(tmp_path, change)["version"] == "1"
@@ -64,17 +68,7 @@ def test_an_invariant_stays_with_its_column(tmp_path: Path) -> None:
         {"name": n, "type": "long", "nullable": True, "metadata": m}
         for n, m in (("a", {"delta.invariants": said}), ("b", {}))
     ]
-    metadata = {
-        "id": "t",
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": json.dumps({"type": "struct", "fields": fields}),
-        "partitionColumns": [],
-        "configuration": {},
-    }
-    log = tmp_path / "_delta_log"
-    log.mkdir()
-    actions = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}]
-    (log / f"{0:020d}.json").write_text("\n".join(json.dumps(action) for action in actions))
+    _made_by_hand(tmp_path, fields)
     with pytest.raises(InvalidInputError, match="invariant"):
         _alter(tmp_path, {"kind": "rename_column", "path": ["a"], "to": "c"})
     assert _alter(tmp_path, {"kind": "rename_column", "path": ["b"], "to": "c"})["version"] == "1"

@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from lakemend.errors import InvalidInputError, SchemaMismatchError
 from lakemend.formats.char_types import is_text
 from lakemend.formats.delta import columns
 from lakemend.formats.delta.file_stats import column_path, split_columns
 from lakemend.formats.delta.mapping import mode_of
 from lakemend.formats.delta.properties import MAPPING_MODE, MAX_COLUMN_ID
+from lakemend.formats.invariants import expression
 from lakemend.redaction import logger
 from lakemend.schema import DataType, Path, Struct, is_struct
 
@@ -165,7 +164,7 @@ def _refuse_if_used(draft: Draft, path: Path, doing: str) -> None:
                 remedy=f"drop the column {columns.spelled(other)} first",
                 column=columns.spelled(path),
             )
-        invariant = _invariant(field["metadata"].get(columns.INVARIANTS))
+        invariant = expression(field["metadata"].get(columns.INVARIANTS))
         # A column that goes takes its own invariant with it.
         if columns.uses(invariant, path[-1]) and not (other == path and doing == "dropped"):
             raise InvalidInputError(
@@ -174,14 +173,6 @@ def _refuse_if_used(draft: Draft, path: Path, doing: str) -> None:
                 remedy="make the table again without the invariant: CREATE OR REPLACE TABLE … AS SELECT …",
                 column=columns.spelled(path),
             )
-
-
-def _invariant(text: Any) -> str:
-    """The expression of an invariant, or whatever stands in its place."""
-    try:
-        return str(orjson.loads(text)["expression"]["expression"])
-    except (ValueError, KeyError, TypeError):
-        return str(text or "")
 
 
 def rename_column(draft: Draft, change: Wire) -> None:
