@@ -1,4 +1,4 @@
-"""`lakemend ls`, `lakemend history | files | detail | plan | vacuum TABLE`: look at tables without Spark.
+"""`lakemend ls`, `lakemend head | history | files | detail | plan | vacuum TABLE`: look at tables without Spark.
 
 The console script calls `main`. Each command prints a table for people or, with --json, one JSON
 document for programs. Errors are one line on stderr, or a JSON document there, and exit code 1. Nothing
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,19 @@ from lakemend.shown import fact_text, pairs_text, size_text, time_text
 
 _SHOWN_FILES = 100
 _CATALOG = "lake"  # what a session calls its catalog
+# Counts of a history under the names that this and other engines log them by, and how they are shown.
+_COUNTS = {
+    "inserted": ("numTargetRowsInserted",),
+    "updated": ("numTargetRowsUpdated", "numUpdatedRows"),
+    "deleted": ("numTargetRowsDeleted", "numDeletedRows"),
+    "written": ("numOutputRows",),
+    "files +": ("numTargetFilesAdded", "numAddedFiles", "numFiles"),
+    "files -": ("numTargetFilesRemoved", "numRemovedFiles"),
+}
+_FILE_ID = re.compile(r"(-[0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}[^/]*$")
+# What is never broken into lines: a table that does not fit has its other columns folded.
+_WHOLE = ("version", "time (UTC)", "operation", "size", "rows", "masked", "kind", "age")
+_WIDE = 120
 _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -73,6 +86,22 @@ def _tables_below(brain: Any, namespace: list[str]) -> list[str]:
 @cli.command()
 @on_table
 @in_warehouse
+@at_version
+@click.option("--limit", "-n", type=click.IntRange(min=0), default=10, show_default=True, help="How many rows.")
+@as_json
+def head(table: str, warehouse: str, version: int | None, limit: int, as_json: bool) -> None:
+    """Some rows of the table."""
+    brain, identity = _look_up(table, warehouse)
+    found = brain.first_rows(identity, limit, version)
+    if as_json:
+        return _print_json(found.to_pylist())
+    rows = [["NULL" if value is None else value for value in row.values()] for row in found.to_pylist()]
+    return _print_table(found.column_names, rows)
+
+
+@cli.command()
+@on_table
+@in_warehouse
 @click.option("--version", type=click.IntRange(min=0), default=None, help="Only this version and the ones before it.")
 @click.option("--limit", "-n", type=click.IntRange(min=1), default=None, help="Show at most this many versions.")
 @as_json
@@ -89,12 +118,28 @@ def history(table: str, warehouse: str, version: int | None, limit: int | None, 
             e["version"],
             time_text(e.get("timestamp")),
             e.get("operation"),
-            pairs_text(e.get("parameters")),
-            pairs_text(e.get("metrics")),
+            _parameters_text(e.get("parameters") or {}),
+            _metrics_text(e.get("metrics") or {}),
         )
         for e in entries
     ]
-    return _print_table(("version", "time (UTC)", "operation", "parameters", "metrics"), rows)
+    return _print_table(("version", "time (UTC)", "operation", "parameters", "rows and files"), rows)
+
+
+def _parameters_text(parameters: Mapping[str, Any]) -> str:
+    """What a version was asked to do; the partitioning stands in `detail`."""
+    return pairs_text({name: value for name, value in parameters.items() if name != "partitionBy"})
+
+
+def _metrics_text(metrics: Mapping[str, Any]) -> str:
+    """The counts that people ask for, as words; `--json` has all of them."""
+    told = {
+        word: next((metrics[name] for name in names if metrics.get(name) not in (None, 0, "0")), None)
+        for word, names in _COUNTS.items()
+    }
+    if told["inserted"] or told["updated"]:
+        told["written"] = None
+    return ", ".join(f"{word}{'' if word[-1] in '+-' else ' '}{count}" for word, count in told.items() if count)
 
 
 @cli.command()
@@ -285,12 +330,18 @@ def _print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     table = Table(box=SIMPLE_HEAD, show_header=any(headers), pad_edge=False)
     for header in headers:
         table.add_column(
-            header, overflow="fold", justify="right" if header in ("version", "size", "rows", "masked") else "left"
+            header,
+            overflow="fold",
+            justify="right" if header in ("version", "size", "rows", "masked") else "left",
+            no_wrap=header in _WHOLE,
         )
-    for row in rows:
-        table.add_row(*[Text("" if cell is None else _visible(str(cell)).replace("\n", "\\n")) for cell in row])
     if not console.is_terminal:
         console.width = 200
+    for row in rows:
+        cells = ["" if cell is None else _visible(str(cell)).replace("\n", "\\n") for cell in row]
+        if console.width < _WIDE and headers[0] == "path":
+            cells[0] = _FILE_ID.sub(r"\1…", cells[0])
+        table.add_row(*map(Text, cells))
     console.print(table)
 
 

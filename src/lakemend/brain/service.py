@@ -20,6 +20,7 @@ import pyarrow as pa
 from lakemend.advice import JoinAdvice
 from lakemend.brain import abort, alter, facts, feed, leftovers, load, write
 from lakemend.brain.addresses import Address, address_of, catalog_of
+from lakemend.brain.first_rows import first_rows
 from lakemend.brain.join_advice import advise
 from lakemend.brain.join_sides import JoinSettings
 from lakemend.brain.known_formats import known_formats
@@ -124,6 +125,10 @@ class Brain:
         address = self.address(identity)
         opened, snapshot = load.look_up(address, {"version": version})
         return facts.detail(opened, snapshot, address.shown)
+
+    def first_rows(self, identity: Mapping[str, Any], limit: int, version: int | None = None) -> pa.Table:
+        opened, snapshot = load.look_up(self.address(identity), {"version": version})
+        return first_rows(opened, snapshot, limit)
 
     def join_advice(
         self,
