@@ -6,7 +6,7 @@ import scala.util.Try
 
 import org.apache.spark.sql.execution.vectorized.{ConstantColumnVector, OnHeapColumnVector, WritableColumnVector}
 import org.apache.spark.sql.types._
-import org.apache.spark.sql.vectorized.ColumnVector
+import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
 
 /** Drops the dead rows of a batch: in each of the reader's vectors the live rows move together, to the front.
   *
@@ -60,21 +60,36 @@ final class LiveRows(dead: Array[Int], count: Int) {
   }
 }
 
+object LiveRows {
+  /** The kinds of values that move in one go. */
+  def fast: String = Values.open.mkString(",")
+}
+
 /** Moves `length` rows down. */
 private trait Move {
   def apply(to: Int, from: Int, length: Int): Unit
 }
 
-/** How a vector keeps its values: in which private arrays, if it is on the heap; and how they are moved without these. */
-private sealed abstract class Values(names: String*) {
+/** How a vector keeps its values: in which private arrays, if it is on the heap; and how they are moved without these.
+  * `sample` is a type whose values are kept so, `fill` gives row i one of its own. */
+private sealed abstract class Values(sample: DataType, fill: (WritableColumnVector, Int) => Unit, names: String*) {
   private val fields: Option[Seq[Field]] = Try(names.map { name =>
     val field = classOf[OnHeapColumnVector].getDeclaredField(name)
     field.setAccessible(true)
     field
   }).toOption
 
-  /** Whether this Spark keeps them where they are expected. */
-  def isOpen: Boolean = fields.isDefined
+  /** Whether this Spark keeps them where they are expected, each row's at its number: a vector whose arrays are moved shows it. */
+  lazy val isOpen: Boolean = fields.isDefined && Try {
+    val vector = new OnHeapColumnVector(3, sample)
+    def shown: Seq[String] = (0 until 3).map { i =>
+      if (vector.isNullAt(i)) "NULL" else String.valueOf(new ColumnarBatch(Array(vector), 3).getRow(i).get(0, sample))
+    }
+    (0 until 3).foreach(fill(vector, _))
+    val before = shown
+    arraysOf(vector).foreach(array => System.arraycopy(array, 1, array, 0, 2))
+    before.distinct.length > 1 && shown == before.tail :+ before.last
+  }.getOrElse(false)
 
   def arraysOf(vector: OnHeapColumnVector): Seq[AnyRef] = fields.get.map(_.get(vector))
 
@@ -83,53 +98,56 @@ private sealed abstract class Values(names: String*) {
 }
 
 private object Values {
-  case object Children extends Values {
+  /** Those whose arrays are moved in one go. */
+  def open: Seq[Values] = Seq(Nulls, Bytes, Shorts, Ints, Longs, Floats, Doubles, Places).filter(_.isOpen)
+
+  case object Children extends Values(NullType, (_, _) => ()) {
     override def mover(vector: WritableColumnVector, start: Int, length: Int): Move =
       throw new IllegalStateException(s"a vector of ${vector.dataType.sql} has no values of its own")
   }
 
-  case object Nulls extends Values("nulls") {
+  case object Nulls extends Values(IntegerType, (v, i) => { v.putInt(i, 7); if (i == 1) v.putNull(i) }, "nulls") {
     override def mover(v: WritableColumnVector, start: Int, length: Int): Move = eachRow { (to, from) =>
       if (v.isNullAt(from)) v.putNull(to) else v.putNotNull(to)
     }
   }
 
-  case object Bytes extends Values("byteData") {
+  case object Bytes extends Values(ByteType, (v, i) => v.putByte(i, i.toByte), "byteData") {
     override def mover(v: WritableColumnVector, start: Int, length: Int): Move = {
       val values = v.getBytes(start, length)
       (to, from, n) => v.putBytes(to, n, values, from - start)
     }
   }
 
-  case object Shorts extends Values("shortData") {
+  case object Shorts extends Values(ShortType, (v, i) => v.putShort(i, i.toShort), "shortData") {
     override def mover(v: WritableColumnVector, start: Int, length: Int): Move = {
       val values = v.getShorts(start, length)
       (to, from, n) => v.putShorts(to, n, values, from - start)
     }
   }
 
-  case object Ints extends Values("intData") {
+  case object Ints extends Values(IntegerType, (v, i) => v.putInt(i, i), "intData") {
     override def mover(v: WritableColumnVector, start: Int, length: Int): Move = {
       val values = v.getInts(start, length)
       (to, from, n) => v.putInts(to, n, values, from - start)
     }
   }
 
-  case object Longs extends Values("longData") {
+  case object Longs extends Values(LongType, (v, i) => v.putLong(i, i), "longData") {
     override def mover(v: WritableColumnVector, start: Int, length: Int): Move = {
       val values = v.getLongs(start, length)
       (to, from, n) => v.putLongs(to, n, values, from - start)
     }
   }
 
-  case object Floats extends Values("floatData") {
+  case object Floats extends Values(FloatType, (v, i) => v.putFloat(i, i.toFloat), "floatData") {
     override def mover(v: WritableColumnVector, start: Int, length: Int): Move = {
       val values = v.getFloats(start, length)
       (to, from, n) => v.putFloats(to, n, values, from - start)
     }
   }
 
-  case object Doubles extends Values("doubleData") {
+  case object Doubles extends Values(DoubleType, (v, i) => v.putDouble(i, i), "doubleData") {
     override def mover(v: WritableColumnVector, start: Int, length: Int): Move = {
       val values = v.getDoubles(start, length)
       (to, from, n) => v.putDoubles(to, n, values, from - start)
@@ -137,7 +155,7 @@ private object Values {
   }
 
   /** Text, arrays and maps: what their offsets point to stays where it is. */
-  case object Places extends Values("arrayOffsets", "arrayLengths") {
+  case object Places extends Values(StringType, (v, i) => v.putByteArray(i, ("x" * (i + 1)).getBytes), "arrayOffsets", "arrayLengths") {
     override def mover(v: WritableColumnVector, start: Int, length: Int): Move = eachRow { (to, from) =>
       v.putArray(to, v.getArrayOffset(from), v.getArrayLength(from))
     }
