@@ -91,7 +91,7 @@ def _column(batch: pa.RecordBatch, schema: Struct, physical: Struct, index: int,
 
 
 def _id(field: pa.Field) -> str:
-    return (field.metadata or {}).get(_FIELD_ID, b"").decode()
+    return str((field.metadata or {}).get(_FIELD_ID, b"").decode())
 
 
 def _key(field: dict[str, Any], by_id: bool) -> str:
