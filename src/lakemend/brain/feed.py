@@ -29,9 +29,9 @@ from lakemend.brain.tables import version_number
 from lakemend.errors import InvalidInputError, UnsupportedFeatureError
 from lakemend.formats.feed import Bound, ChangedFiles, Changes, KeepsChanges, Span, VersionChanges
 from lakemend.formats.format import Change, Metadata
+from lakemend.formats.properties import CHANGES_KEY
 from lakemend.schema import field, find, nullable
 
-KEY = "lakemend.changes.key"
 CHANGE_TYPE, VERSION, TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
 _ADDED = ((CHANGE_TYPE, "string"), (VERSION, "long"), (TIMESTAMP, "timestamp"))
 # What a statement may do to a row; an update leaves two rows of changes, anything else one.
@@ -119,8 +119,8 @@ def _check_names(address: Address, metadata: Metadata) -> None:
 
 def _key_columns(address: Address, metadata: Metadata, asked: str | None) -> list[str]:
     """The columns that tell which row is which, by the option or else by the table's property."""
-    text = asked if asked is not None else metadata.properties.get(KEY, "")
-    where = "the option key" if asked is not None else f"the table property {KEY}"
+    text = asked if asked is not None else metadata.properties.get(CHANGES_KEY, "")
+    where = "the option key" if asked is not None else f"the table property {CHANGES_KEY}"
     names = []
     for part in (p.strip().strip("`") for p in text.split(",") if p.strip()):
         found = find(metadata.schema, (part,))
@@ -147,7 +147,7 @@ def _check_images(address: Address, versions: Sequence[VersionChanges], across: 
     raise InvalidInputError(
         f"which rows of {address.shown} were updated cannot be told",
         cause=cause,
-        remedy=f"name the columns that identify a row, by the option key or the table property {KEY}, "
+        remedy=f"name the columns that identify a row, by the option key or the table property {CHANGES_KEY}, "
         "with deduplicationMode dropCarryovers or netChanges; or leave computeUpdates out",
     )
 

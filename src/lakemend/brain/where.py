@@ -18,6 +18,7 @@ from sqlglot import expressions as sql
 
 from lakemend.brain.predicates import FILE_COLUMN, Predicate
 from lakemend.errors import InvalidInputError
+from lakemend.formats.char_types import holds_char
 from lakemend.schema import DataType, Struct, decimal_of, find, to_wire
 
 _UNKNOWN: Predicate = {"op": "UNKNOWN"}
@@ -38,6 +39,8 @@ _UNDERSTOOD: dict[Any, set[str]] = {
     sql.In: {"this", "expressions", "negate"},
     sql.Like: {"this", "expression", "negate"},
 }
+# Text that Spark fills up with blanks before it compares it: no literal is known to be equal to it.
+_FILLED = "char"
 _MOMENTS = ("date", "timestamp", "timestamp_ntz")
 _INTEGERS = {"byte": 7, "short": 15, "integer": 31, "long": 63}
 
@@ -104,7 +107,9 @@ class _Translation:
             raise InvalidInputError(
                 f"there is no column {'.'.join(path)}", cause=f"the columns are {known}", remedy="check the spelling"
             )
-        return {"col": list(path)}, found["type"]
+        top = find(self._schema, path[:1])
+        filled = found["type"] == "string" and top is not None and holds_char(top)
+        return {"col": list(path)}, _FILLED if filled else found["type"]
 
     def _typed(self, op: str, operands: list[Any]) -> Predicate:
         """One operator; its literals take the type of its one column."""
@@ -150,6 +155,8 @@ def _literal(node: Any, column_type: DataType, column: str) -> Predicate | None:
         return {"lit": None, "type": column_type}
     if column_type == "string" and not (isinstance(node, sql.Literal) and node.is_string):
         return None  # Spark compares text with anything else after casting the text
+    if decimal_of(column_type) and isinstance(node, sql.Literal) and node.is_string:
+        return None  # both become doubles, and are rounded
     if isinstance(node, sql.Boolean):
         text: Any = bool(node.this)
     elif isinstance(node, sql.Neg) and isinstance(node.this, sql.Literal):
@@ -157,6 +164,8 @@ def _literal(node: Any, column_type: DataType, column: str) -> Predicate | None:
     elif isinstance(node, sql.Literal):
         text = node.this
     elif isinstance(node, sql.Cast) and isinstance(node.this, sql.Literal) and column_type in _MOMENTS:
+        if column_type == "timestamp_ntz" and not node.is_type("date", "timestampntz"):
+            return None  # an instant: which local time it is, and which others, the session's zone tells
         text = node.this.this  # DATE '…' and TIMESTAMP '…'
     else:
         return None
@@ -174,6 +183,8 @@ def _converted(text: Any, column_type: DataType) -> Predicate | None:
     if not isinstance(column_type, str):
         return None
     if column_type in _INTEGERS or decimal_of(column_type):
+        if "e" in str(text).lower():
+            return None  # a double: the column is compared as one, and rounded
         number = Decimal(str(text))
         if not number.is_finite():
             raise ValueError(text)

@@ -35,6 +35,11 @@ def length_of_char(field: Mapping[str, Any]) -> int | None:
     return int(found[1]) if found else None
 
 
+def holds_char(field: Mapping[str, Any]) -> bool:
+    """Whether a CHAR is part of a top-level column, at any depth."""
+    return re.search(r"(?<!var)char\(", str((field.get("metadata") or {}).get(KEY, "")).lower()) is not None
+
+
 def aligned(schema: Struct) -> Struct:
     """The schema with a text on each top-level column that holds CHAR or VARCHAR, in the shape its type has."""
     return stored(declared(schema))

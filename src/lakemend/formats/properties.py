@@ -10,6 +10,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+# Lists of column names, which follow a column that is renamed.
+SORT_COLUMNS = "write.sort-columns"
+CHANGES_KEY = "lakemend.changes.key"
 CODECS = ("uncompressed", "none", "snappy", "gzip", "zstd", "lz4", "lz4_raw", "lzo", "brotli")
 
 _TARGET_FILE_SIZE = 512 * 1024 * 1024
@@ -81,7 +84,7 @@ SHARED: dict[str, Callable[[str], None]] = {
     "write.distribution-mode": one_of("hash", "none"),
     "write.advisory-partition-size": integer(1),
     "write.fanout-files": integer(1),
-    "write.sort-columns": anything,
+    SORT_COLUMNS: anything,
     "lakemend.planning.preserveDataGrouping": one_of("auto", "true", "false"),
 }
 

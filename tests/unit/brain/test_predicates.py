@@ -12,6 +12,7 @@ from lakemend.brain.predicates import columns, conjunction, evaluate, of_snapsho
 from lakemend.brain.pruning import kept_rows, whole_files
 from lakemend.brain.where import parse_where
 from lakemend.errors import InvalidInputError
+from lakemend.formats.char_types import stored
 from lakemend.formats.format import Metadata, PartitionField
 from lakemend.schema import field, struct
 
@@ -140,6 +141,30 @@ def test_sql_conditions(text, expected):
 def test_wrong_conditions(text):
     with pytest.raises(InvalidInputError):
         parse_where(text, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("type", "text", "decided"),
+    [
+        ("long", "c = 5", True),
+        ("long", "c = 9.007199254740992E15", False),
+        ("decimal(20,2)", "c = 1.50", True),
+        ("decimal(20,2)", "c = 15e-1", False),
+        ("decimal(20,2)", "c = '1.50'", False),
+        ("timestamp_ntz", "c = '2024-01-01 00:00:00'", True),
+        ("timestamp_ntz", "c = TIMESTAMP_NTZ '2024-01-01 00:00:00'", True),
+        ("timestamp_ntz", "c >= DATE '2024-01-01'", True),
+        ("timestamp_ntz", "c = TIMESTAMP '2024-01-01 00:00:00+01:00'", False),
+        ("timestamp_ntz", "c = TIMESTAMP '2024-01-01 00:00:00'", False),
+        ("char(3)", "c = 'a'", False),
+        ("char(3)", "c LIKE 'a%'", False),
+        ("char(3)", "c IS NULL", True),
+        ("varchar(3)", "c = 'a'", True),
+    ],
+)
+def test_what_only_the_other_session_can_tell_is_unknown(type, text, decided):
+    schema = stored(struct(("c", type)))
+    assert ("UNKNOWN" not in str(parse_where(text, schema))) == decided
 
 
 def test_like_percent_alone_matches_every_string():

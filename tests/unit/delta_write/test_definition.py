@@ -476,3 +476,44 @@ def test_vectors_that_were_dropped_do_not_come_back() -> None:
         table = create(struct(("a", "long")))
         table = replace(table, properties={**table.properties, **dropped, **vectors})
         assert set(write_settings(table)["modes"].values()) == {mode}
+
+
+LISTS = {"lakemend.changes.key": "ID, day", "write.sort-columns": "n"}
+
+
+def test_properties_that_list_columns_follow_them() -> None:
+    swapped = alter(
+        create(properties=LISTS),
+        {"kind": "rename_column", "path": ["id"], "to": "x"},
+        {"kind": "rename_column", "path": ["n"], "to": "id"},
+        {"kind": "rename_column", "path": ["x"], "to": "n"},
+    )
+    assert swapped.properties["lakemend.changes.key"] == "n, day"
+    assert swapped.properties["write.sort-columns"] == "id"
+    nested = alter(
+        create(properties={"write.sort-columns": "id"}), {"kind": "rename_column", "path": ["s", "a"], "to": "z"}
+    )
+    assert nested.properties["write.sort-columns"] == "id"
+
+
+@pytest.mark.parametrize("name", ["a,b", "a`b", " a"])
+def test_a_name_that_a_list_cannot_hold(name: str) -> None:
+    with pytest.raises(InvalidInputError, match="with commas between names"):
+        alter(create(properties=LISTS), {"kind": "rename_column", "path": ["n"], "to": name})
+
+
+def test_a_listed_column_that_is_dropped() -> None:
+    with pytest.raises(InvalidInputError, match=r"lakemend\.changes\.key names it"):
+        alter(create(properties=LISTS), {"kind": "drop_column", "path": ["id"]})
+    assert (
+        "write.sort-columns" not in alter(create(properties=LISTS), {"kind": "drop_column", "path": ["n"]}).properties
+    )
+    both = create(properties={"write.sort-columns": "n, id"})
+    assert alter(both, {"kind": "drop_column", "path": ["n"]}).properties["write.sort-columns"] == "id"
+
+
+def test_partition_values_of_floats_stay_floats() -> None:
+    made = create(schema=struct(("id", "long"), ("p", "float"), ("f", "float")), partitioning=("p",))
+    with pytest.raises(SchemaMismatchError, match="partitioned by it"):
+        alter(made, {"kind": "update_type", "path": ["p"], "type": "double"})
+    assert alter(made, {"kind": "update_type", "path": ["f"], "type": "double"}).schema["fields"][2]["type"] == "double"

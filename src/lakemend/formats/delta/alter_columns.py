@@ -11,8 +11,7 @@ from typing import Any
 
 from lakemend.errors import InvalidInputError, SchemaMismatchError
 from lakemend.formats.char_types import is_text
-from lakemend.formats.delta import columns
-from lakemend.formats.delta.file_stats import column_path, split_columns
+from lakemend.formats.delta import column_lists, columns
 from lakemend.formats.delta.mapping import mode_of
 from lakemend.formats.delta.properties import MAPPING_MODE, MAX_COLUMN_ID
 from lakemend.formats.invariants import expression
@@ -185,20 +184,7 @@ def rename_column(draft: Draft, change: Wire) -> None:
     field["name"] = new
     if len(path) == 1:
         draft.partition_columns = [new if name == old else name for name in draft.partition_columns]
-    _rename_in_stats_columns(draft, (*path[:-1], old), new)
-
-
-def _rename_in_stats_columns(draft: Draft, path: Path, new: str) -> None:
-    key = "delta.dataSkippingStatsColumns"
-    if key not in draft.properties:
-        return
-    renamed = []
-    for text in split_columns(draft.properties[key]):
-        named = column_path(text)
-        if tuple(n.lower() for n in named[: len(path)]) == tuple(n.lower() for n in path):
-            named = (*path[:-1], new, *named[len(path) :])
-        renamed.append(".".join(f"`{n.replace('`', '``')}`" if set(n) & set("`.,") else n for n in named))
-    draft.properties[key] = ",".join(renamed)
+    column_lists.rename(draft.properties, (*path[:-1], old), new)
 
 
 def drop_column(draft: Draft, change: Wire) -> None:
@@ -224,21 +210,10 @@ def drop_column(draft: Draft, change: Wire) -> None:
             column=name,
         )
     _refuse_if_used(draft, path, "dropped")
+    column_lists.drop(draft.properties, path)
     draft.map_columns(f"dropping the column {name}")
     path, parent, field = _found(draft, change)
     parent["fields"][:] = [f for f in parent["fields"] if f is not field]
-    _drop_from_stats_columns(draft, path)
-
-
-def _drop_from_stats_columns(draft: Draft, path: Path) -> None:
-    key = "delta.dataSkippingStatsColumns"
-    if key in draft.properties:
-        kept = [
-            text
-            for text in split_columns(draft.properties[key])
-            if tuple(n.lower() for n in column_path(text)[: len(path)]) != tuple(n.lower() for n in path)
-        ]
-        draft.properties[key] = ",".join(kept)
 
 
 def update_type(draft: Draft, change: Wire) -> None:
@@ -261,6 +236,16 @@ def update_type(draft: Draft, change: Wire) -> None:
             new=new,
         )
     _refuse_if_used(draft, path, "changed in type")
+    if old == "float" and len(path) == 1 and holder["name"] in draft.partition_columns:
+        raise SchemaMismatchError(
+            f"the type of {columns.spelled(path)} cannot change from float to {new}",
+            cause="the table is partitioned by it, and the text of a partition value does not tell a float from a "
+            "double: 0.1 would become another number",
+            remedy="write the table anew with the new type: CREATE OR REPLACE TABLE … AS SELECT …",
+            column=columns.spelled(path),
+            old=old,
+            new=new,
+        )
     holder[part] = new
     if draft.properties.get("delta.enableTypeWidening", "").lower() != "true":
         log.info("widening %s to %s: setting delta.enableTypeWidening=true", columns.spelled(path), new)
