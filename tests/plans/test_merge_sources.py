@@ -208,3 +208,46 @@ def test_a_source_of_the_target_brings_columns(table: Table, spark: SparkSession
     into = rows.mergeInto(table.name, F.expr(f"{table.name}.id = s.id")).whenMatched().updateAll()
     into.withSchemaEvolution().merge()
     assert [tuple(r) for r in table.to_df().where("later = 5").select("id", "v").collect()] == [(50, "w")]
+
+
+PICKED = """WITH pick AS (SELECT id FROM {ids} ORDER BY rand() LIMIT 50)
+SELECT id, 'in' AS v FROM pick UNION ALL SELECT id, 'out' FROM {ids} WHERE id NOT IN (SELECT id FROM pick)"""
+UNIQUE = """WITH c AS (SELECT id, uuid() AS u FROM {ids})
+SELECT a.id, 'x' AS v FROM c a JOIN c b ON a.u = b.u"""
+
+
+@pytest.mark.parametrize("place", ["inside", "in front", "script"])
+@pytest.mark.parametrize("conf", [{}, LARGE], ids=["", "large"])
+def test_a_query_that_with_names_is_evaluated_once(spark: SparkSession, namespace: str, place: str, conf: dict) -> None:
+    spark.range(100).write.saveAsTable(f"{namespace}.ids")
+
+    def merged(query: str, clauses: str) -> list[tuple]:
+        spark.sql(f"CREATE OR REPLACE TABLE {namespace}.t (id BIGINT, v STRING)")
+        spark.sql(f"INSERT INTO {namespace}.t SELECT id, 'old' FROM range(0, 100, 2)")
+        query = query.format(ids=f"{namespace}.ids")
+        merge = f"MERGE INTO {namespace}.t t USING ({query}) s ON t.id = s.id {clauses}"
+        if place == "in front":
+            with_, rest = query[: query.rindex(")\nSELECT") + 1], query[query.rindex(")\nSELECT") + 1 :]
+            merge = f"{with_} MERGE INTO {namespace}.t t USING ({rest}) s ON t.id = s.id {clauses}"
+        with settings(spark, conf):
+            spark.sql(f"BEGIN {merge}; END" if place == "script" else merge)
+        return [tuple(row) for row in spark.table(f"{namespace}.t").orderBy("id").collect()]
+
+    every = "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
+    picked = merged(PICKED, every)
+    assert [row[0] for row in picked] == list(range(100))
+    assert sorted(row[1] for row in picked) == ["in"] * 50 + ["out"] * 50
+    synced = merged(UNIQUE, f"{every} WHEN NOT MATCHED BY SOURCE THEN DELETE")
+    assert synced == [(i, "x") for i in range(100)]
+
+
+def test_a_value_that_names_a_query_of_with(spark: SparkSession, namespace: str) -> None:
+    spark.sql(f"CREATE TABLE {namespace}.t (id BIGINT, v STRING)")
+    spark.sql(f"INSERT INTO {namespace}.t SELECT id, 'old' FROM range(10)")
+    spark.sql(f"""
+        WITH c AS (SELECT id FROM range(5, 15)), few AS (SELECT * FROM c WHERE id < 8)
+        MERGE INTO {namespace}.t t USING c AS s ON t.id = s.id
+        WHEN MATCHED THEN UPDATE SET v = (SELECT concat('most ', max(id)) FROM few)
+        WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 'new')""")
+    rows = {row.id: row.v for row in spark.table(f"{namespace}.t").collect()}
+    assert rows == {i: "most 7" if 5 <= i < 10 else "new" if i >= 10 else "old" for i in range(15)}

@@ -3,6 +3,7 @@ package lakemend
 import lakemend.catalog.{LakeCatalog, LakeTable, PathTable, PathTables}
 import lakemend.changes.ChangesInPlan
 import lakemend.rows.{OneWrite, OwnReads}
+import lakemend.sql.LakeParser
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions, SparkSessionExtensionsProvider}
 import org.apache.spark.sql.catalyst.analysis.{RelationTimeTravel, UnresolvedRelation}
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression
@@ -15,6 +16,7 @@ import org.apache.spark.sql.lakemend.{AllowedChecks, AllowedExpressions, AlterSa
 /** Found by every new session through META-INF/services. */
 class Extensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
+    extensions.injectParser((_, parser) => new LakeParser(parser))
     extensions.injectHintResolutionRule(_ => PathsInTime)
     extensions.injectHintResolutionRule(_ => HoldRowChanges)
     extensions.injectHintResolutionRule(_ => InsertOverwrite)
