@@ -38,6 +38,25 @@ FAST = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test marked `sampled` as few cases run by default as have every value of every parameter among them; the
+    others are slow ones."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") and hasattr(item, "callspec") and not item.get_closest_marker("slow"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for same in cases.values():
+        values = {item: {(n, repr(v)) for n, v in item.callspec.params.items()} for item in same}  # type: ignore[attr-defined]
+        missing = set().union(*values.values())
+        while missing:
+            chosen = max(same, key=lambda item: len(values[item] & missing))  # the first of several
+            missing -= values.pop(chosen)
+            same.remove(chosen)
+        for item in same:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the session's catalog `lake` keeps its tables."""

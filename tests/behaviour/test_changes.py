@@ -117,6 +117,7 @@ EXPECTED: dict[int, Rows] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("partition_by", [(), "p"], ids=["plain", "partitioned"])
 def test_every_verb(spark: SparkSession, namespace: str, mode: str, feed: bool, partition_by: Any) -> None:
     table = created(spark, f"{namespace}.t", ROWS, mode, feed, partition_by)
@@ -261,6 +262,7 @@ RANDOM = (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", [1, 2])
 def test_changes_lead_from_each_version_to_the_next(
     spark: SparkSession, namespace: str, mode: str, feed: bool, seed: int
@@ -373,6 +375,7 @@ def test_a_query_can_do_with_changes_what_it_does_with_rows(spark: SparkSession,
 # ---- columns
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mapping", ["name", "id"])
 def test_columns_with_other_names_in_files(
     spark: SparkSession, namespace: str, mode: str, feed: bool, mapping: str

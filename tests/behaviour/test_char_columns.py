@@ -40,6 +40,7 @@ def test_all_rows_are_deleted(spark: SparkSession, namespace: str, mode: str, st
     assert ids(table) == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("door", KINDS_OF_DOOR)
 def test_a_replacement_takes_the_rows_that_select_finds(spark: SparkSession, namespace: str, door: str) -> None:
     for mode, feed, where, gone in (
@@ -208,6 +209,7 @@ REPLACEMENTS: dict[str, Callable[[Table, DataFrame], object]] = {
 EVERYWHERE = "update,update exists,delete,delete in,merge,merge delete,replace,using,on"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("mode", "feed", "by", "changes"),
     [

@@ -422,6 +422,7 @@ THEIRS: dict[str, tuple[Callable[[Path], object], Callable[[Rows], Rows]]] = {
 LANDS_OVER_THEM = ("append", "delete elsewhere")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("theirs", THEIRS)
 def test_another_engine_lands_first(

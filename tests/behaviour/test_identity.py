@@ -46,6 +46,7 @@ def make(spark: SparkSession, name: str, mode: str, first: int, altered: bool = 
     spark.sql(f"INSERT INTO {name} (id, s) SELECT id, 'old' FROM range({first}, {first} + 10, 1, 1)")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_a_table_made_again_meanwhile(

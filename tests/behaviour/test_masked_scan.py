@@ -91,6 +91,7 @@ def rows_of(frame: DataFrame) -> list[tuple]:
     return sorted((tuple(row) for row in frame.collect()), key=lambda row: row[0])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("reader", list(READERS))
 def test_live_rows_of_every_type(spark: SparkSession, masked: Table, reader: str) -> None:
     source = spark.sql(QUERY)
@@ -102,6 +103,7 @@ def test_live_rows_of_every_type(spark: SparkSession, masked: Table, reader: str
             assert rows_of(masked.to_df().where(condition)) == rows_of(alive.where(condition)), condition
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("reader", list(READERS))
 def test_places_of_live_rows(spark: SparkSession, masked: Table, reader: str) -> None:
     """The file was written in the order of `id`, so that a row's position is its id."""

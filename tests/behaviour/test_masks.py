@@ -113,6 +113,7 @@ def check_readers(location: str, expected: Rows) -> None:
 # ---- masks in files
 
 
+@pytest.mark.sampled
 def test_masks_grow_over_several_statements(spark: SparkSession, make: Make, location: str, stored: bool) -> None:
     table = make({SHARE: "1"})
     dead = "false"
@@ -282,6 +283,7 @@ def test_a_failed_statement_leaves_nothing(spark: SparkSession, make: Make, loca
     check_files(location)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("condition", ["id % 10 = 3", "id % 10 < 7"], ids=["masked", "rewritten"])
 def test_a_driver_killed_before_it_commits_leaves_the_old_version(
     spark: SparkSession,

@@ -109,6 +109,7 @@ def test_delete_of_whole_files_reads_nothing(make: Make, spark: SparkSession) ->
     assert report.deleted == (10 if partitioned else 40)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("condition", "matches"),
     [
@@ -134,6 +135,7 @@ def test_conditions(make: Make, condition: str, matches: Callable[[dict], bool])
     assert content(table) == expected(lambda r: {**r, "s": r["s"] + "!"} if matches(r) else r)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "condition",
     [

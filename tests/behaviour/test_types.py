@@ -123,6 +123,7 @@ def mask(spark: SparkSession, location: str, *dead: int) -> None:
 # ---- round trips
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shape", SHAPES)
 def test_round_trip(spark: SparkSession, location: str, reader: str, shape: str) -> None:
     df = every_type(spark, shape)
@@ -134,6 +135,7 @@ def test_round_trip(spark: SparkSession, location: str, reader: str, shape: str)
     assert rows_of(table.select("_pos", "id")) == [repr([i, i]) for i in range(4) for _ in range(2)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shape", SHAPES)
 def test_masked_rows(spark: SparkSession, location: str, reader: str, shape: str) -> None:
     df = every_type(spark, shape)
@@ -251,6 +253,7 @@ def test_no_columns_at_all(spark: SparkSession, location: str, reader: str) -> N
 # ---- filters
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", LEAVES)
 @pytest.mark.parametrize("shape", ["column", "partition", "nested"])
 def test_filters(spark: SparkSession, location: str, name: str, shape: str) -> None:

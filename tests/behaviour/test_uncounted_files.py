@@ -47,6 +47,7 @@ def rows(spark: SparkSession, table: str) -> dict[int, str]:
     return dict(found)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("feed", [False, True], ids=["", "feed"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("statement", [UPDATE, DELETE, MERGE], ids=["update", "delete", "merge"])

@@ -42,6 +42,7 @@ def _agrees(spark: SparkSession, text: str) -> None:
     assert found == expected, frame._jdf.queryExecution().executedPlan().toString()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("join", ["JOIN", "LEFT JOIN", "LEFT ANTI JOIN", "LEFT SEMI JOIN"])
 @pytest.mark.parametrize("hint", ["SHUFFLE_HASH(b)", "MERGE(b)"])
 @pytest.mark.parametrize("left", ["a", "d"])

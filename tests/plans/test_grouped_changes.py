@@ -79,6 +79,7 @@ def moved(spark: SparkSession, statement: str) -> list[str]:
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", STATEMENTS)
 @pytest.mark.parametrize("source", ["s", "loose"])
 def test_target_stays(spark: SparkSession, namespace: str, mode: str, name: str, source: str) -> None:

@@ -70,6 +70,7 @@ def test_a_large_source_is_joined_as_spark_does_it(table: Table, spark: SparkSes
     assert table.to_df().where("s = 'new'").count() == 7
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("clauses", "on", "expected"),
     [

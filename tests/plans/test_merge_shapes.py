@@ -34,6 +34,7 @@ def kind(request: pytest.FixtureRequest) -> dict:
     return {"mode": request.param[0], "feed": request.param[1]}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("hint", ["", "BROADCAST(x)", "MERGE(x)", "SHUFFLE_HASH(x)", "SHUFFLE_REPLICATE_NL(x)"])
 @pytest.mark.parametrize(
     "merge",
@@ -52,6 +53,7 @@ def test_rows_that_several_source_rows_meet(
     assert check(spark, namespace, Case(merge, TARGET, SPREAD, **kind, tasks=4, hint=hint)) == "changed"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "merge",
     [

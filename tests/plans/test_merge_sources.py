@@ -48,6 +48,7 @@ def moving(spark: SparkSession, directory: Path) -> DataFrame:
     return spark.createDataFrame(spark.sparkContext.parallelize([0], 1).mapPartitions(rows), "id BIGINT")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("on", [EQUAL, BETWEEN])
 @pytest.mark.parametrize("conf", [{}, LARGE, {**LARGE, **STATIC}], ids=["", "large", "static"])
 def test_a_source_that_moves_is_read_once(
@@ -62,6 +63,7 @@ def test_a_source_that_moves_is_read_once(
     assert kept_rows(spark) <= before
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("clauses", "left"),
     [
@@ -98,6 +100,7 @@ def test_files_that_change_while_the_statement_runs(
     assert (kept >= 2, scans) == ((True, 0) if twice else (False, 1)), plan
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("on", "conf"),
     [
@@ -152,6 +155,7 @@ def test_a_subquery_that_needs_the_table_twice(table: Table, spark: SparkSession
             spark.sql(f"UPDATE {table.name} SET v = 'old'")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("conf", [{}, LARGE], ids=["", "large"])
 def test_a_frame_of_the_target_is_the_source(table: Table, spark: SparkSession, conf: dict) -> None:
     spark.table(table.name).where("id < 5").selectExpr("id + 38 AS id", "v").createOrReplaceTempView("own")
@@ -168,6 +172,7 @@ def test_the_target_itself_merged_into_it(table: Table, spark: SparkSession) -> 
     assert ids(table) == list(range(40))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("statement", ["UPDATE {t} SET v = 'new' WHERE {on}", "DELETE FROM {t} WHERE {on}"])
 def test_a_frame_of_the_target_in_a_subquery(table: Table, spark: SparkSession, statement: str) -> None:
     spark.table(table.name).where("id % 8 = 0").createOrReplaceTempView("own")
@@ -216,6 +221,7 @@ UNIQUE = """WITH c AS (SELECT id, uuid() AS u FROM {ids})
 SELECT a.id, 'x' AS v FROM c a JOIN c b ON a.u = b.u"""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("place", ["inside", "in front", "script"])
 @pytest.mark.parametrize("conf", [{}, LARGE], ids=["", "large"])
 def test_a_query_that_with_names_is_evaluated_once(spark: SparkSession, namespace: str, place: str, conf: dict) -> None:

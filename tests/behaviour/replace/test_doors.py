@@ -25,6 +25,7 @@ from tests.behaviour.replace.doors import DOORS, REFUSED
 from tests.behaviour.replace.rows import ALL, MODES, Door, Make, content, frame, ordered
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("mode", "partitioned"), list(zip(MODES, (True, False), strict=True)), indirect=True)
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS.keys())
 def test_every_door_does_the_same(

@@ -16,6 +16,7 @@ PART_9, PART_1, PART_2 = (1, 9, "x", 1), (1, 1, "x", 1), (2, 2, "x", 1)
 ID_1009, ID_1012 = (1009, 5, "x", 1), (1012, 5, "y", 1)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("partitioned", [True], indirect=True)
 @pytest.mark.parametrize(
     ("ours", "theirs", "conflict"),
