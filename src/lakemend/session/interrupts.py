@@ -11,8 +11,9 @@ import signal
 import threading
 import time
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 
 from lakemend.redaction import logger
@@ -21,13 +22,34 @@ log = logger(__name__)
 
 _PATIENCE = 10.0  # seconds for the jobs to end; then the program gets its KeyboardInterrupt all the same
 _LOOK_EVERY = 0.1
-_QUIET_LOOKS = 3  # a statement may have several jobs, with a moment between them
+_QUIET_LOOKS = 5  # a statement may have several jobs, with a moment between them
+_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
 
 
 def install() -> None:
     """Takes the place of PySpark's handler. One of the program's own stays."""
     if threading.current_thread() is threading.main_thread() and _is_of_pyspark(signal.getsignal(signal.SIGINT)):
         signal.signal(signal.SIGINT, _on_interrupt)
+
+
+def be_patient(client: Any) -> None:
+    """While the JVM takes leave of the connection that an interrupt has cut, it closes a new one, too: then it is asked
+    again. Nothing but a greeting has been sent by then."""
+    if getattr(client, "_lakemend_patient", False):
+        return
+    create = client._create_new_connection
+
+    def connection() -> Any:
+        for pause in _PAUSES:
+            try:
+                return create()
+            except Py4JNetworkError as error:
+                if "Answer from Java side is empty" not in str(error):
+                    raise
+                time.sleep(pause)
+        return create()
+
+    client._create_new_connection, client._lakemend_patient = connection, True
 
 
 def _is_of_pyspark(handler: object) -> bool:

@@ -136,6 +136,7 @@ def _join(
     place = _configure_catalog(spark, catalog, warehouse)
     typed.install()
     interrupts.install()
+    interrupts.be_patient(spark._sc._gateway._gateway_client)
     atomic = spark.conf.get(hadoop.ATOMIC_RENAME_SETTING, "") or ""
     storage.use_hadoop(hadoop.opener(jvm, spark._jsc.hadoopConfiguration(), filter(None, atomic.split(","))))
     _register_brain(jvm, catalog, place)
