@@ -35,16 +35,21 @@ def kept(spark: SparkSession, namespace: str) -> str:
     return name
 
 
-def test_save_as_table_keeps_the_table(spark: SparkSession, kept: str) -> None:
+# Without a format Spark's writer names the default one.
+SOURCES = ("delta", "parquet")
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_save_as_table_keeps_the_table(spark: SparkSession, kept: str, source: str) -> None:
     table = lakemend.table(spark, kept)
     before = table.detail()
-    spark.sql("SELECT 'c' AS p, 3L AS id").write.format("delta").mode("overwrite").saveAsTable(kept)
+    spark.sql("SELECT 'c' AS p, 3L AS id").write.format(source).mode("overwrite").saveAsTable(kept)
     after = table.detail()
     assert rows(table.to_df()) == [(3, "c")]
     for part in ("schema", "partitioning", "properties", "checks"):
         assert after.get(part) == before.get(part), part
     with pytest.raises(lakemend.ConstraintViolationError):
-        spark.sql("SELECT 300L AS id, 'c' AS p").write.format("delta").mode("overwrite").saveAsTable(kept)
+        spark.sql("SELECT 300L AS id, 'c' AS p").write.format(source).mode("overwrite").saveAsTable(kept)
     assert rows(spark.sql(f"SELECT id, _change_type FROM {kept} CHANGES FROM VERSION 2 TO VERSION 2")) == [
         (1, "delete"),
         (2, "delete"),
@@ -52,24 +57,26 @@ def test_save_as_table_keeps_the_table(spark: SparkSession, kept: str) -> None:
     ]
 
 
-def test_save_as_table_refuses_another_schema(spark: SparkSession, kept: str) -> None:
+@pytest.mark.parametrize("source", SOURCES)
+def test_save_as_table_refuses_another_schema(spark: SparkSession, kept: str, source: str) -> None:
     other = spark.sql("SELECT 3L AS id, 'c' AS p, 1 AS more")
     with pytest.raises(lakemend.SchemaMismatchError):
-        other.write.format("delta").mode("overwrite").saveAsTable(kept)
+        other.write.format(source).mode("overwrite").saveAsTable(kept)
     with pytest.raises(lakemend.SchemaMismatchError, match="partitionBy"):
-        spark.sql("SELECT 3L AS id, 'c' AS p").write.format("delta").mode("overwrite").partitionBy("id").saveAsTable(
+        spark.sql("SELECT 3L AS id, 'c' AS p").write.format(source).mode("overwrite").partitionBy("id").saveAsTable(
             kept
         )
     assert rows(spark.table(kept)) == [(1, "a"), (2, "b")]
-    other.write.format("delta").mode("overwrite").option("mergeSchema", "true").saveAsTable(kept)
+    other.write.format(source).mode("overwrite").option("mergeSchema", "true").saveAsTable(kept)
     assert rows(spark.table(kept)) == [(3, "c", 1)]
-    other.drop("p").write.format("delta").mode("overwrite").option("overwriteSchema", "true").saveAsTable(kept)
+    other.drop("p").write.format(source).mode("overwrite").option("overwriteSchema", "true").saveAsTable(kept)
     assert rows(spark.table(kept)) == [(3, 1)]
 
 
-def test_save_as_table_of_some_partitions(spark: SparkSession, kept: str) -> None:
+@pytest.mark.parametrize("source", SOURCES)
+def test_save_as_table_of_some_partitions(spark: SparkSession, kept: str, source: str) -> None:
     new = spark.sql("SELECT 3L AS id, 'a' AS p")
-    new.write.format("delta").mode("overwrite").option("partitionOverwriteMode", "dynamic").saveAsTable(kept)
+    new.write.format(source).mode("overwrite").option("partitionOverwriteMode", "dynamic").saveAsTable(kept)
     assert rows(spark.table(kept)) == [(2, "b"), (3, "a")]
 
 

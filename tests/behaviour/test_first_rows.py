@@ -7,7 +7,7 @@ import json
 import pytest
 from pyspark.sql import SparkSession
 
-from lakemend import cli
+from lakemend import UnsupportedFeatureError, cli
 from lakemend.brain.service import Brain
 from lakemend.session import brain
 
@@ -82,3 +82,23 @@ def test_a_file_that_is_gone(
         cli.main(["head", location])
     assert done.value.code == 1
     assert "cannot be read" in capsys.readouterr().err
+
+
+def test_times_as_spark_writes_them_by_default(spark: SparkSession, namespace: str, location: str, tmp_path) -> None:
+    from deltalake import convert_to_deltalake
+
+    from tests.settings import settings
+
+    query = "SELECT TIMESTAMP'9999-12-31 00:00:00Z' AS until, array(TIMESTAMP'1200-01-01 00:00:00Z') AS l"
+    with settings(spark, {"spark.sql.parquet.outputTimestampType": "INT96"}):
+        spark.sql(query).write.parquet(location)
+    convert_to_deltalake(location)
+    # deltalake takes them for local times.
+    found = Brain().first_rows({"path": location}, 10).to_pylist()[0]
+    assert [str(found["until"])[:19], str(found["l"][0])[:19]] == ["9999-12-31 00:00:00", "1200-01-01 00:00:00"]
+    old = str(tmp_path / "old")
+    with settings(spark, {"spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY"}):
+        spark.sql("SELECT DATE'1200-01-01' AS d").write.parquet(old)
+    convert_to_deltalake(old)
+    with pytest.raises(UnsupportedFeatureError, match="read the table with Spark"):
+        Brain().first_rows({"path": old}, 10)

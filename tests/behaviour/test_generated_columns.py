@@ -30,7 +30,7 @@ def created(spark: SparkSession, name: str, columns: str, mode: str, feed: bool,
 @pytest.mark.parametrize(("mode", "feed"), MODES)
 def test_update(spark: SparkSession, namespace: str, mode: str, feed: bool) -> None:
     columns = (
-        "id INT, n INT, d INT NOT NULL GENERATED ALWAYS AS (n * 2), s STRUCT<a: INT, b: STRING>, "
+        "id INT, n INT, d INT NOT NULL GENERATED ALWAYS AS (N * 2), s STRUCT<a: INT, b: STRING>, "
         "sb STRING GENERATED ALWAYS AS (upper(s.b))"
     )
     t = created(spark, f"{namespace}.t", columns, mode, feed)

@@ -257,3 +257,17 @@ def test_a_value_that_names_a_query_of_with(spark: SparkSession, namespace: str)
         WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 'new')""")
     rows = {row.id: row.v for row in spark.table(f"{namespace}.t").collect()}
     assert rows == {i: "most 7" if 5 <= i < 10 else "new" if i >= 10 else "old" for i in range(15)}
+
+
+def test_a_query_of_with_hides_the_table_of_its_name(spark: SparkSession, namespace: str) -> None:
+    spark.sql(f"CREATE TABLE {namespace}.t (id BIGINT, v BIGINT)")
+    spark.sql(f"INSERT INTO {namespace}.t VALUES (1, 0), (2, 0)")
+    spark.sql("SELECT 1L AS id, 100L AS v").createOrReplaceTempView("shadowed")
+    clause = "WHEN MATCHED THEN UPDATE SET v = {s}.v + (SELECT max(x) FROM VALUES (0) AS other(x))"
+    spark.sql(f"""WITH shadowed AS (SELECT id, v + 1 AS v FROM shadowed) MERGE INTO {namespace}.t t USING shadowed
+                  ON t.id = shadowed.id {clause.format(s="shadowed")}""")
+    assert [row.v for row in spark.table(f"{namespace}.t").orderBy("id").collect()] == [101, 0]
+    spark.sql("SELECT 2L AS id, 7L AS v").createOrReplaceTempView("b")
+    spark.sql(f"""WITH a AS (SELECT * FROM b), b AS (SELECT 99L AS id, 99L AS v) MERGE INTO {namespace}.t t USING a
+                  ON t.id = a.id {clause.format(s="a")} WHEN NOT MATCHED THEN INSERT *""")
+    assert [tuple(row) for row in spark.table(f"{namespace}.t").orderBy("id").collect()] == [(1, 101), (2, 7)]

@@ -17,7 +17,7 @@ from pyroaring import BitMap64
 
 from lakemend.brain.predicates import partition_column
 from lakemend.brain.tables import OpenTable
-from lakemend.errors import CorruptTableError
+from lakemend.errors import CorruptTableError, UnsupportedFeatureError
 from lakemend.formats.format import Snapshot
 from lakemend.formats.masks import masked_positions
 from lakemend.schema import Struct, is_struct, to_arrow
@@ -25,6 +25,7 @@ from lakemend.storage import Store, open_store
 
 _BATCH = 1024
 _FIELD_ID = b"PARQUET:field_id"
+_OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
 def first_rows(opened: OpenTable, snapshot: Snapshot, limit: int) -> pa.Table:
@@ -48,7 +49,8 @@ def _batches(opened: OpenTable, snapshot: Snapshot, wanted: pa.Schema) -> Iterat
         constant = {name: partition_column(snapshot.files, name)[row] for name in partitions}
         url, start = snapshot.url(path), 0
         try:
-            stored = pq.ParquetFile(pa.PythonFile(_Ranges(store, url), mode="r"))
+            stored = pq.ParquetFile(pa.PythonFile(_Ranges(store, url), mode="r"), coerce_int96_timestamp_unit="us")
+            _refuse_old_calendar(stored, url)
             for batch in stored.iter_batches(_BATCH):
                 alive = _alive(dead, start, batch.num_rows)
                 start += batch.num_rows
@@ -67,6 +69,18 @@ def _batches(opened: OpenTable, snapshot: Snapshot, wanted: pa.Schema) -> Iterat
                 remedy="read it with Spark, or restore the table to a version before it",
                 file=url,
             ) from error
+
+
+def _refuse_old_calendar(stored: pq.ParquetFile, url: str) -> None:
+    """Days before October 1582 are others in files that say so: only Spark moves them."""
+    said = stored.metadata.metadata or {}
+    if any(key in said for key in _OLD_CALENDAR):
+        raise UnsupportedFeatureError(
+            f"the data file {url} counts days by the calendar before 1582",
+            cause="Spark wrote it with the rebase mode LEGACY",
+            remedy="read the table with Spark",
+            file=url,
+        )
 
 
 def _alive(dead: BitMap64, start: int, count: int) -> pa.BooleanArray | None:
@@ -119,8 +133,8 @@ def _fitted(values: pa.Array, logical: Any, physical: Any, by_id: bool) -> pa.Ar
         keys = _fitted(values.keys, logical["keyType"], physical["keyType"], by_id)
         items = _fitted(values.items, logical["valueType"], physical["valueType"], by_id)
         return pa.MapArray.from_arrays(values.offsets, keys, items, mask=pc.is_null(values)).cast(target)
-    # Nanoseconds of INT96 go; whatever else would lose something is an error.
-    return values.cast(target, safe=not pa.types.is_timestamp(target))
+    # What would lose something is an error.
+    return values.cast(target)
 
 
 class _Ranges(io.RawIOBase):

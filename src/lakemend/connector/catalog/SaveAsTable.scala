@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.{Identifier, SupportsV1OverwriteWithSaveAsTable, TableWritePrivilege}
 import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
@@ -22,7 +23,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 object SaveAsTable extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case r @ ReplaceTableAsSelect(ResolvedIdentifier(catalog: LakeCatalog, ident), partitioning, query, spec, written, true, false)
-        if query.resolved && isSaveAsTable(written) =>
+        if query.resolved && (isSaveAsTable(written) || namesNoFormat(r)) =>
       val options = written.filterNot(_._1.equalsIgnoreCase(SupportsV1OverwriteWithSaveAsTable.OPTION_NAME))
       val asked = new CaseInsensitiveStringMap(options.asJava)
       val whole = asked.getBoolean("overwriteSchema", false) || asked.containsKey("replaceWhere")
@@ -40,6 +41,10 @@ object SaveAsTable extends Rule[LogicalPlan] {
 
   private def isSaveAsTable(options: Map[String, String]): Boolean =
     options.exists { case (key, value) => key.equalsIgnoreCase(SupportsV1OverwriteWithSaveAsTable.OPTION_NAME) && value == "true" }
+
+  /** Without a format Spark's writer names the session's default one, which says nothing of itself; no statement of SQL does. */
+  private def namesNoFormat(r: ReplaceTableAsSelect): Boolean =
+    r.origin.sqlText.isEmpty && r.tableSpec.provider.exists(_.equalsIgnoreCase(SQLConf.get.defaultDataSourceName))
 
   /** Spark passes the option `path` as the table's location; the brain refuses to move a table. */
   private def liesAt(catalog: LakeCatalog, ident: Identifier, location: String): Boolean = PathTables.exists(location) &&

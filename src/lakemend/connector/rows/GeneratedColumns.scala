@@ -175,7 +175,10 @@ object GeneratedColumns {
     val columns = meta.schema.map(f => AttributeReference(f.name, f.dataType)())
     val made = Cast(spark.sessionState.sqlParser.parseExpression(sql), field.dataType)
     spark.sessionState.executePlan(Project(Seq(Alias(made, field.name)()), LocalRelation(columns))).analyzed match {
-      case Project(Seq(Alias(value, _)), _) => value
+      // Spark names an attribute as it is written, in whatever case.
+      case Project(Seq(Alias(value, _)), _) => value.transform {
+        case a: AttributeReference => columns.find(_.exprId == a.exprId).getOrElse(a)
+      }
       case other => throw new IllegalStateException(s"no column in $other")
     }
   }

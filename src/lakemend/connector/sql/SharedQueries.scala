@@ -1,7 +1,7 @@
 package lakemend.sql
 
 import org.apache.spark.sql.catalyst.analysis.CTESubstitution
-import org.apache.spark.sql.catalyst.expressions.{Expression, SubqueryExpression}
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, MergeIntoTable, SingleStatement, UnresolvedWith}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.UNRESOLVED_WITH
@@ -14,15 +14,13 @@ import org.apache.spark.sql.catalyst.trees.TreePattern.UNRESOLVED_WITH
 object SharedQueries extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.transformDown {
     case statement: SingleStatement => SingleStatement(apply(statement.parsedPlan))
-    case whole @ UnresolvedWith(merge: MergeIntoTable, queries, recursive) =>
-      val source = UnresolvedWith(merge.sourceTable, queries, recursive)
-      val shared = merge.copy(sourceTable = CTESubstitution(source))
-      // A subquery of the conditions may name them, too.
-      if (conditions(merge).exists(_.exists(_.isInstanceOf[SubqueryExpression]))) whole.copy(child = shared) else shared
+    case UnresolvedWith(merge: MergeIntoTable, queries, recursive) =>
+      val source = CTESubstitution(UnresolvedWith(merge.sourceTable, queries, recursive))
+      // A subquery of a value may name them, too. It is left to Spark, which has to see each name once.
+      merge.copy(sourceTable = source).transformExpressions {
+        case subquery: SubqueryExpression => subquery.withNewPlan(UnresolvedWith(subquery.plan, queries, recursive))
+      }
     case merge: MergeIntoTable if merge.sourceTable.containsPattern(UNRESOLVED_WITH) =>
       merge.copy(sourceTable = CTESubstitution(merge.sourceTable))
   }
-
-  private def conditions(merge: MergeIntoTable): Seq[Expression] =
-    merge.mergeCondition +: (merge.matchedActions ++ merge.notMatchedActions ++ merge.notMatchedBySourceActions)
 }
