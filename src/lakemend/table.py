@@ -325,13 +325,17 @@ class Table:
 
     # ---- maintenance
 
-    def vacuum(self, *, dry_run: bool = False, older_than: str | timedelta | None = None) -> Report:
-        """Which files no version needs any more: `plan["files"]` of the report. Needs no Spark job.
+    def vacuum(
+        self, retain: str | timedelta | None = None, *, dry_run: bool = False, lose_history: bool = False
+    ) -> Report:
+        """Deletes the files that no version of the last `retain` needs ("7 days", a timedelta; the table's retention
+        unless given). `plan["files"]` of the report names them. Needs no Spark job.
 
-        Only the dry run works so far. Files younger than `older_than` ("12 hours", a timedelta; the table's retention
-        unless given) are left out: they may belong to a write under way.
+        Less than the table's retention is refused, unless `lose_history` says that older versions may become
+        unreadable and that nobody is writing to the table.
         """
-        return self._brain.vacuum(self._address(), dry_run=dry_run, older_than=older_than)
+        self._require_newest()
+        return self._brain.vacuum(self._address(), retain, dry_run=dry_run, lose_history=lose_history)
 
     # ---- how
 

@@ -18,7 +18,7 @@ import orjson
 import pyarrow as pa
 
 from lakemend.advice import JoinAdvice
-from lakemend.brain import abort, alter, facts, feed, leftovers, load, write
+from lakemend.brain import abort, alter, facts, feed, load, vacuum, write
 from lakemend.brain.addresses import Address, address_of, catalog_of
 from lakemend.brain.first_rows import first_rows
 from lakemend.brain.join_advice import advise
@@ -147,12 +147,16 @@ class Brain:
         )
 
     def vacuum(
-        self, identity: Mapping[str, Any], *, dry_run: bool = False, older_than: str | timedelta | None = None
+        self,
+        identity: Mapping[str, Any],
+        retain: str | timedelta | None = None,
+        *,
+        dry_run: bool = False,
+        lose_history: bool = False,
     ) -> Report:
-        leftovers.require_dry_run(dry_run)
         address = self.address(identity)
         opened, _ = load.look_up(address, {})
-        return leftovers.look(opened, address.shown, older_than)
+        return vacuum.vacuum(opened, address.shown, retain, dry_run=dry_run, lose_history=lose_history)
 
     def address(self, identity: Mapping[str, Any] | None) -> Address:
         return address_of(identity, self.tables, self.catalogs)
