@@ -1,4 +1,4 @@
-"""`lakemend vacuum TABLE`: commands that look after a table, without Spark.
+"""`lakemend checkpoint | health | restore | vacuum TABLE`: commands that look after a table, without Spark.
 
 `cli.py` takes them in. What is asked of a table is the brain's; here it is only asked and printed.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime, timedelta
 
 import click
 
@@ -19,6 +20,7 @@ from lakemend.printed import (
     print_json,
     print_rest,
     print_table,
+    visible,
 )
 from lakemend.report import Report
 from lakemend.shown import size_text, time_text
@@ -96,4 +98,60 @@ def _print_leftovers(report: Report, as_json: bool) -> None:
     return None
 
 
-COMMANDS = (vacuum,)
+@click.command()
+@on_table
+@in_warehouse
+@click.option("--version", type=click.IntRange(min=0), default=None, help="The version to go back to.")
+@click.option("--timestamp", default=None, help='Or a time, such as "2026-01-31 12:00:00" (UTC, unless it has a zone).')
+@click.option("--dry-run", is_flag=True, help="Only tell what would come and go.")
+@as_json
+def restore(
+    table: str, warehouse: str, version: int | None, timestamp: str | None, dry_run: bool, as_json: bool
+) -> None:
+    """Make an earlier version of the table its newest one."""
+    if (version is None) == (timestamp is None):
+        raise click.UsageError("pass --version or --timestamp")
+    micros = None if timestamp is None else _micros(timestamp)
+    brain, identity = look_up(table, warehouse)
+    report = brain.restore(identity, version=version, timestamp=micros, asked=timestamp, dry_run=dry_run)
+    print_json(report.to_dict()) if as_json else click.echo(visible(str(report)))
+
+
+def _micros(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is no time such as 2026-01-31 12:00:00") from error
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+@click.command()
+@on_table
+@in_warehouse
+@as_json
+def checkpoint(table: str, warehouse: str, as_json: bool) -> None:
+    """Write a checkpoint of the newest version, if there is none."""
+    brain, identity = look_up(table, warehouse)
+    report = brain.checkpoint(identity)
+    if as_json:
+        return print_json(report.to_dict())
+    done = report.plan or {}
+    return click.echo(
+        f"version {done['version']}: {'checkpoint written' if done['written'] else 'there is a checkpoint already'}"
+    )
+
+
+@click.command()
+@on_table
+@in_warehouse
+@click.option("--leftovers", is_flag=True, help="Also list the files that a vacuum would take.")
+@as_json
+def health(table: str, warehouse: str, leftovers: bool, as_json: bool) -> None:
+    """What should be done about the table, and by which command."""
+    brain, identity = look_up(table, warehouse)
+    found = brain.health(identity, leftovers=leftovers)
+    print_json(found.to_dict()) if as_json else click.echo("\n".join(map(visible, str(found).split("\n"))))
+
+
+COMMANDS = (checkpoint, health, restore, vacuum)

@@ -48,7 +48,7 @@ def find(table: DeltaTable, retain: int | None, now: int) -> Leftovers:
     retention = interval(snapshot.meta.configuration, "delta.deletedFileRetentionDuration", DEFAULT_RETENTION)
     age = retention if retain is None else retain
     kept = _needed(table, snapshot, now - age, below.links)
-    removed = _removed(snapshot)
+    removed = removal_times(snapshot)
     files: list[Leftover] = []
     young = foreign = 0
     for entry in _visible(below, snapshot):
@@ -176,7 +176,7 @@ def _leads_over(path: str, links: frozenset[str]) -> bool:
     return any("/".join(parts[: end + 1]) in links for end in range(len(parts)))
 
 
-def _removed(snapshot: DeltaSnapshot) -> dict[str, int]:
+def removal_times(snapshot: DeltaSnapshot) -> dict[str, int]:
     """When files left the table, where the log still tells."""
     removed: dict[str, int] = {}
     bodies, times = snapshot.tombstones, snapshot.tombstones.column("deletionTimestamp").to_pylist()

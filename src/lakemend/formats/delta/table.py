@@ -32,6 +32,8 @@ from lakemend.formats.delta.snapshot import DeltaSnapshot
 from lakemend.formats.feed import Changes, Span
 from lakemend.formats.format import Change, Committed, Metadata, Snapshot
 from lakemend.formats.leftovers import Leftovers, Needed
+from lakemend.formats.restoration import Restoration
+from lakemend.formats.upkeep import Checkpointed, LogFacts
 from lakemend.storage import Entry, Store
 
 # Older snapshots that statements under way may have been planned on: a few of any size, more if they are small.
@@ -229,6 +231,24 @@ class DeltaTable:
         from lakemend.formats.delta.leftovers import needed_after
 
         return needed_after(self, version, links)
+
+    def restoration(self, head: Snapshot, target: Snapshot) -> Restoration:
+        """See `restoration.Restores`."""
+        from lakemend.formats.delta.restore import compare
+
+        return compare(head, target)
+
+    def checkpoint(self) -> Checkpointed:
+        """See `upkeep.KeepsLog`."""
+        from lakemend.formats.delta.log_upkeep import checkpoint
+
+        return checkpoint(self)
+
+    def log_facts(self) -> LogFacts:
+        """See `upkeep.KeepsLog`."""
+        from lakemend.formats.delta.log_upkeep import log_facts
+
+        return log_facts(self)
 
     def commits_after(self, version: int) -> list[CommitFile]:
         return self._recent.after(version)
