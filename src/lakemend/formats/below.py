@@ -23,17 +23,31 @@ log = logger(__name__)
 class Below:
     """Files, and on a local disk also directories and links, by their paths below the location."""
 
-    files: Sequence[Entry]
-    directories: Sequence[str] = ()
-    links: frozenset[str] = frozenset()
+    files: Sequence[str]
+    directories: Sequence[str]
+    links: frozenset[str]
+    _root: str | None
+    _listed: dict[str, Entry]
+
+    def entry(self, path: str) -> Entry | None:
+        """Size and time of one of the files; None if it is gone. A local disk is asked now: that takes longer than the
+        listing, and most files are not asked for."""
+        if self._root is None:
+            return self._listed[path]
+        try:
+            found = os.stat(os.path.join(self._root, path), follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        return Entry(path, found.st_size, _millis(found)) if stat.S_ISREG(found.st_mode) else None
 
 
 def list_below(store: Store, without: str) -> Below:
     """Everything but the directory `without` at the top."""
     root = local_path(store.url)
     if root is None:
-        return Below([entry for entry in store.list() if not entry.path.startswith(without + "/")])
-    files: list[Entry] = []
+        listed = {entry.path: entry for entry in store.list() if not entry.path.startswith(without + "/")}
+        return Below(list(listed), (), frozenset(), None, listed)
+    files: list[str] = []
     directories: list[str] = []
     links: set[str] = set()
     todo = [""]
@@ -48,11 +62,8 @@ def list_below(store: Store, without: str) -> Below:
                 if path != without:
                     todo.append(path + "/")
             elif found.is_file(follow_symlinks=False) and _is_text(found.name):
-                with_status = _status(found)
-                if with_status is not None:
-                    files.append(Entry(path, with_status.st_size, _millis(with_status)))
-    files.sort(key=lambda entry: entry.path)
-    return Below(files, directories, frozenset(links))
+                files.append(path)
+    return Below(files, directories, frozenset(links), root, {})
 
 
 def _scan(root: str, prefix: str) -> list[os.DirEntry[str]]:
@@ -73,18 +84,13 @@ def _scan(root: str, prefix: str) -> list[os.DirEntry[str]]:
 
 def _is_text(name: str) -> bool:
     """Whether a log could spell the name at all."""
+    if name.isascii():
+        return True
     try:
         name.encode()
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _status(found: os.DirEntry[str]) -> os.stat_result | None:
-    try:
-        return found.stat(follow_symlinks=False)
-    except FileNotFoundError:
-        return None
 
 
 def _millis(status: os.stat_result) -> int:

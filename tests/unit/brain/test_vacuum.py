@@ -382,7 +382,8 @@ def test_another_file_of_the_same_name(tmp_path: Path) -> None:
     log = Log(tmp_path / "t")
     path = log.file("f.parquet", 100)
     store = Brain().address(log.at).open().table.store
-    (entry,) = below.list_below(store, "_delta_log").files
+    entry = below.list_below(store, "_delta_log").entry(path)
+    assert entry is not None
     log.file(path, 0)
     deleted = delete_below(store, [entry])
     assert (list(deleted.gone), list(deleted.failed)) == ([], [])

@@ -51,17 +51,19 @@ def find(table: DeltaTable, retain: int | None, now: int) -> Leftovers:
     removed = removal_times(snapshot)
     files: list[Leftover] = []
     young = foreign = 0
-    for entry in _visible(below, snapshot):
-        if entry.path in kept:
+    for path in _visible(below, snapshot):
+        if path in kept:
             continue
-        kind = _kind(entry.path, removed)
+        entry, kind = below.entry(path), _kind(path, removed)
+        if entry is None:
+            continue
         # A time that nobody knows is no age.
         if not 0 < entry.modified <= now - age:
             young += kind is not None
         elif kind is None:
             foreign += 1
         else:
-            files.append(Leftover(entry.path, entry.size, entry.modified, kind, removed.get(entry.path)))
+            files.append(Leftover(path, entry.size, entry.modified, kind, removed.get(path)))
     files.sort(key=lambda file: (file.modified, file.path))
     return Leftovers(snapshot.version, retention, age, files, young, foreign, below.links)
 
@@ -192,19 +194,19 @@ def removal_times(snapshot: DeltaSnapshot) -> dict[str, int]:
     return removed
 
 
-def _visible(below: Below, snapshot: DeltaSnapshot) -> Iterator[Entry]:
+def _visible(below: Below, snapshot: DeltaSnapshot) -> Iterator[str]:
     """The files that can be the table's."""
     names = snapshot.meta.partition_columns
     physical = [field["name"] for field in snapshot.metadata.physical["fields"]]
     partitions = tuple(f"{escape_hive(name)}=" for name in {*names, *physical})
     others = _other_tables(below)
     hidden: dict[str, bool] = {}
-    for entry in below.files:
-        folder, _, name = entry.path.rpartition("/")
+    for path in below.files:
+        folder, _, name = path.rpartition("/")
         if folder not in hidden:
             hidden[folder] = (folder + "/").startswith(others) or _is_hidden(folder, partitions)
-        if not hidden[folder] and not name.startswith((".", "_")):
-            yield entry
+        if not hidden[folder] and name[:1] not in ("", ".", "_"):
+            yield path
 
 
 def _is_hidden(folder: str, partitions: tuple[str, ...]) -> bool:
@@ -220,14 +222,14 @@ def _other_tables(below: Below) -> tuple[str, ...]:
         above, _, name = directory.rpartition("/")
         if above and name in (DIRECTORY, ".hoodie"):
             found.add(above + "/")
-    for entry in below.files:
+    for path in below.files:
         for mark in (f"/{DIRECTORY}/", "/.hoodie/"):
-            at = entry.path.find(mark)
+            at = path.find(mark)
             if at > 0:
-                found.add(entry.path[: at + 1])
-        if entry.path.endswith(".metadata.json"):
-            above = entry.path.rsplit("/", 2)[0] if entry.path.count("/") > 1 else ""
-            if above and entry.path.rsplit("/", 2)[1] == "metadata":
+                found.add(path[: at + 1])
+        if path.endswith(".metadata.json"):
+            above, _, folder = path.rpartition("/")[0].rpartition("/")
+            if above and folder == "metadata":
                 found.add(above + "/")
     return tuple(found)
 
