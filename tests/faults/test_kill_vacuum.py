@@ -21,8 +21,8 @@ from tests.unit.brain.test_restore import ids, mask
 from tests.unit.delta_write.delta_tables import Lake, metadata
 
 _ROOT = Path(__file__).resolve().parents[2]
-_MOMENTS = int(os.environ.get("LAKEMEND_KILL_MOMENTS", "12"))
-_ORPHANS = 3000
+_MOMENTS = int(os.environ.get("LAKEMEND_KILL_MOMENTS", "3"))
+_ORPHANS = 2000
 
 # What a process that will be killed does, over and over.
 _VACUUM = """

@@ -75,7 +75,8 @@ def test_vacuum_keeps_nothing_and_loses_nothing(ours: Ours, theirs: Theirs, loca
     from lakemend.formats.delta.table import DeltaTable
     from lakemend.storage import open_store
 
-    needed = DeltaTable(open_store(location)).needed(1 << 62, frozenset()).paths
+    paths = DeltaTable(open_store(location)).needed(1 << 62, frozenset()).paths
+    needed = {path for path in paths if "%" not in path}  # the others are the log's spellings of them
     there = {str(p.relative_to(location)) for p in Path(location).rglob("*") if p.is_file()}
     there = {name for name in there if not name.startswith("_") and not Path(name).name.startswith(".")}
     assert there == needed
@@ -111,6 +112,8 @@ def test_our_vacuum(engines: tuple[Engine, Engine], ours: Ours, theirs: Theirs, 
     first, second = engines
     make(first, location)
     write_on(second, location)
+    second.sql(f"DELETE FROM delta.`{location}` WHERE id IN (6, 7)")
+    first.sql(f"DELETE FROM delta.`{location}` WHERE p = 'ä 1'")
     expected = rows(ours, location)
     age(location)
     ours._forget()
@@ -118,7 +121,8 @@ def test_our_vacuum(engines: tuple[Engine, Engine], ours: Ours, theirs: Theirs, 
     planned = table.vacuum(dry_run=True)
     report = table.vacuum()
     assert report.files_removed == planned.files_removed > 0
-    needed = DeltaTable(open_store(location)).needed(1 << 62, frozenset()).paths
+    paths = DeltaTable(open_store(location)).needed(1 << 62, frozenset()).paths
+    needed = {path for path in paths if "%" not in path}  # the others are the log's spellings of them
     there = {str(p.relative_to(location)) for p in Path(location).rglob("*") if p.is_file()}
     assert {name for name in there if not name.startswith("_") and not Path(name).name.startswith(".")} == needed
     assert rows(ours, location) == rows(theirs, location) == expected
