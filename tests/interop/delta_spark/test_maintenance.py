@@ -89,6 +89,9 @@ def age(location: str, days: float = 30) -> None:
     import re
     import time
 
+    log = Path(location, "_delta_log")
+    for path in log.glob("*checkpoint*"):
+        path.unlink()
     for path in Path(location).rglob("*"):
         if path.is_file():
             if re.fullmatch(r"\d{20}\.json", path.name):
