@@ -11,7 +11,6 @@ from lakemend.spelling import nearest
 _SOON = "it is not there yet"
 _UPSERT = "run MERGE INTO … with spark.sql, or call replace_using(rows, key_columns)"
 _REWRITE = f"{_SOON}: overwrite(table.to_df().coalesce(…)) writes the files again"
-_RESTORE = f"{_SOON}: call overwrite(table.as_of(version=…).to_df())"
 _KNOWN = {
     "merge": _UPSERT,
     "upsert": _UPSERT,
@@ -24,9 +23,10 @@ _KNOWN = {
     "optimize": _REWRITE,
     "compact": _REWRITE,
     "zorder": _REWRITE,
-    "restore": _RESTORE,
-    "restoreToVersion": _RESTORE,
-    "restoreToTimestamp": _RESTORE,
+    "restoreToVersion": "call restore(version=…)",
+    "restoreToTimestamp": "call restore(timestamp=…)",
+    "create_checkpoint": "call checkpoint()",
+    "cleanup_metadata": "call checkpoint(), after which the log is cleaned up",
 }
 
 

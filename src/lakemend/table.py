@@ -34,6 +34,7 @@ from lakemend.errors import (
     TableNotFoundError,
 )
 from lakemend.formats.zone import in_zone
+from lakemend.health import Health
 from lakemend.incoming import to_frame
 from lakemend.instead import instead_of
 from lakemend.redaction import logger, redacted
@@ -325,13 +326,53 @@ class Table:
 
     # ---- maintenance
 
-    def vacuum(self, *, dry_run: bool = False, older_than: str | timedelta | None = None) -> Report:
-        """Which files no version needs any more: `plan["files"]` of the report. Needs no Spark job.
+    def vacuum(
+        self, retain: str | timedelta | None = None, *, dry_run: bool = False, lose_history: bool = False
+    ) -> Report:
+        """Deletes the files that no version of the last `retain` needs ("7 days", a timedelta; the table's retention
+        unless given). `plan["files"]` of the report names them. Needs no Spark job.
 
-        Only the dry run works so far. Files younger than `older_than` ("12 hours", a timedelta; the table's retention
-        unless given) are left out: they may belong to a write under way.
+        Less than the table's retention is refused, unless `lose_history` says that older versions may become
+        unreadable and that nobody is writing to the table.
         """
-        return self._brain.vacuum(self._address(), dry_run=dry_run, older_than=older_than)
+        self._require_newest()
+        return self._brain.vacuum(self._address(), retain, dry_run=dry_run, lose_history=lose_history)
+
+    def restore(
+        self,
+        version: int | None = None,
+        timestamp: str | datetime | date | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> Report:
+        """Makes an earlier version the newest one, in one commit: its rows, its columns and its properties.
+
+        Needs no Spark job. A version that a vacuum has taken files of is a VersionNotFoundError that names them.
+        """
+        self._require_newest()
+        then = self.as_of(version, timestamp)
+        micros = None if then._timestamp is None else timestamp_micros(self.spark, then._timestamp)
+        report = self._brain.restore(
+            self._address(), version=version, timestamp=micros, asked=then._timestamp, dry_run=dry_run
+        )
+        if report.version is not None:
+            self.spark.catalog.refreshTable(self.name)
+        return report
+
+    def checkpoint(self) -> Report:
+        """Writes the whole state of the newest version into the log, if it is not there, so that opening the table need
+        not read older commits. Needs no Spark job."""
+        self._require_newest()
+        return self._brain.checkpoint(self._address())
+
+    def health(self, *, leftovers: bool = False) -> Health:
+        """What should be done about the table, and by which command. Needs no Spark job.
+
+        With `leftovers` the files are listed that a vacuum would take, which may take a while.
+        """
+        self._require_newest()
+        with in_zone(self.spark.conf.get("spark.sql.session.timeZone")):
+            return self._brain.health(self._address(), leftovers=leftovers)
 
     # ---- how
 

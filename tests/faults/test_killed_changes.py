@@ -92,9 +92,9 @@ def rows(location: Path, version: int) -> State:
 
 
 def vacuum(location: Path) -> set[str]:
-    report = Brain().vacuum({"path": str(location)}, dry_run=True, older_than="0")
+    report = Brain().vacuum({"path": str(location)}, dry_run=True, retain="0")
     assert report.plan is not None
-    return {file["path"] for file in report.plan["files"]}
+    return {file["path"] for file in report.plan["files"] if file["removed"] is None}
 
 
 def unnamed(location: Path) -> set[str]:

@@ -44,7 +44,7 @@ for name, plain in (("a#b", "a"), ("t?x=1", "t"), ("50%41", "50A"), ("a b", "a")
     spark.range(3).write.format("lakemend").save(path)
     spark.range(4).write.format("lakemend").mode("append").save(path)
     assert spark.read.format("lakemend").load(path).count() == 7
-    assert lakemend.table(spark, path).vacuum(dry_run=True, older_than="0").files_removed == 0
+    assert lakemend.table(spark, path).vacuum(dry_run=True, retain="0").files_removed == 0
 """
 
 

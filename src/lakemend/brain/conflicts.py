@@ -38,8 +38,10 @@ it by the rules for its rows, and one that brings a definition of its own takes 
 Files a compaction adds hold rows that were there before: they never count for `match`. Nor do rows that a winner
 copied: if we changed what we read of them, the file they were copied from is a conflict. A later winner that takes rows
 from a file that a compaction made has taken rows that were there before (`read-gone`).
-Two writers with the same transaction application id always conflict, whatever they did, and a restore
-conflicts with everything but appends that read nothing.
+Two writers with the same transaction application id always conflict, whatever they did, and a restore that won
+conflicts with everything but appends that read nothing. One of ours lands over versions that only say something, and
+over no other; if that is a vacuum's beginning, its files have to be looked for once more (`vacuum`). To everybody else
+a vacuum's entries in the log are no conflict.
 
 Isolation, of our statement:
 
@@ -93,7 +95,7 @@ class Conflict:
     version: int
     timestamp: int
     operation: str
-    # A word below the matrix, or one of metadata, protocol, transaction, replace, restore, passed, log.
+    # A word below the matrix, or one of metadata, protocol, transaction, replace, restore, vacuum, passed, log.
     rule: str
     reason: str  # a clause that goes on after "version 7 (UPDATE) …"
     file: str | None = None
@@ -109,6 +111,7 @@ def find_conflict(
         _definition(change, winner)
         or _transaction(change, winner)
         or _restored(change, winner)
+        or _restoring(change, winner)
         or _files(change, winner)
         or _overlapping(change, base, winner)
         or _matching(change, base, winner, may_match)
@@ -200,9 +203,14 @@ def _definition(change: Change, winner: Committed) -> Conflict | None:
         return _conflict(winner, "protocol", "changed the protocol of the table")
     if winner.metadata_changed:
         return _conflict(winner, "metadata", "changed the schema or the properties of the table")
-    if change.replaces_table:
+    if change.replaces_table and not _is_idle(winner):
         return _conflict(winner, "replace", "changed the table that was to be replaced")
     return None
+
+
+def _is_idle(winner: Committed) -> bool:
+    """Whether the version only says something, as a vacuum does."""
+    return not (winner.added.num_rows or winner.removed or winner.masked or winner.transactions)
 
 
 def _transaction(change: Change, winner: Committed) -> Conflict | None:
@@ -217,6 +225,14 @@ def _restored(change: Change, winner: Committed) -> Conflict | None:
     if winner.operation.lower() != "restore" or reads_nothing(change):
         return None
     return _conflict(winner, "restore", "restored an older version of the table")
+
+
+def _restoring(change: Change, winner: Committed) -> Conflict | None:
+    if change.restores is None:
+        return None
+    if winner.operation == "vacuum_start":
+        return _conflict(winner, "vacuum", "began to delete files that no version needs")
+    return None if _is_idle(winner) else _conflict(winner, "restore", "changed the table that was to be restored")
 
 
 def _files(change: Change, winner: Committed) -> Conflict | None:

@@ -18,7 +18,7 @@ import orjson
 import pyarrow as pa
 
 from lakemend.advice import JoinAdvice
-from lakemend.brain import abort, alter, facts, feed, leftovers, load, write
+from lakemend.brain import abort, alter, facts, feed, health, load, restore, vacuum, write
 from lakemend.brain.addresses import Address, address_of, catalog_of
 from lakemend.brain.first_rows import first_rows
 from lakemend.brain.join_advice import advise
@@ -32,6 +32,7 @@ from lakemend.brain.tables import OpenTable, Tables, version_number
 from lakemend.errors import InvalidInputError, LakemendError, StorageError
 from lakemend.formats.format import Format, Snapshot
 from lakemend.formats.zone import in_zone, padding_chars
+from lakemend.health import Health
 from lakemend.redaction import logger
 from lakemend.report import Report
 
@@ -147,12 +148,40 @@ class Brain:
         )
 
     def vacuum(
-        self, identity: Mapping[str, Any], *, dry_run: bool = False, older_than: str | timedelta | None = None
+        self,
+        identity: Mapping[str, Any],
+        retain: str | timedelta | None = None,
+        *,
+        dry_run: bool = False,
+        lose_history: bool = False,
     ) -> Report:
-        leftovers.require_dry_run(dry_run)
         address = self.address(identity)
         opened, _ = load.look_up(address, {})
-        return leftovers.look(opened, address.shown, older_than)
+        return vacuum.vacuum(opened, address.shown, retain, dry_run=dry_run, lose_history=lose_history)
+
+    def restore(
+        self,
+        identity: Mapping[str, Any],
+        *,
+        version: int | None = None,
+        timestamp: int | None = None,
+        asked: str | None = None,
+        dry_run: bool = False,
+    ) -> Report:
+        """`timestamp` in microseconds since the epoch, `asked` how it was spelled."""
+        address = self.address(identity)
+        opened, target = load.look_up(address, {"version": version, "timestamp": timestamp})
+        return restore.restore(opened, address.shown, target, timestamp=asked, dry_run=dry_run)
+
+    def checkpoint(self, identity: Mapping[str, Any]) -> Report:
+        address = self.address(identity)
+        opened, _ = load.look_up(address, {})
+        return health.checkpoint(opened, address.shown)
+
+    def health(self, identity: Mapping[str, Any], *, leftovers: bool = False) -> Health:
+        address = self.address(identity)
+        opened, _ = load.look_up(address, {})
+        return health.look(opened, address.shown, leftovers=leftovers)
 
     def address(self, identity: Mapping[str, Any] | None) -> Address:
         return address_of(identity, self.tables, self.catalogs)

@@ -38,8 +38,14 @@ log = logger(__name__)
 
 
 def commit(address: Address, request: Mapping[str, Any]) -> Report:
-    with outcomes.committing(request.get("token")):
+    with outcomes.committing(request.get("token"), _files(request)):
         return _commit(address, request)
+
+
+def _files(request: Mapping[str, Any]) -> list[str]:
+    """What the tasks of the write have written."""
+    listed = [file["path"] for kind in ("added", "feed") for file in request.get(kind) or ()]
+    return [*listed, *(request.get("mask_files") or ())]
 
 
 def _commit(address: Address, request: Mapping[str, Any]) -> Report:

@@ -195,6 +195,7 @@ class Change:
     reads_more: bool = False  # it read rows that it neither changes nor replaces: a subquery on the table, say
     metadata: Metadata | None = None  # the new metadata, if it changes
     replaces_table: bool = False  # CREATE OR REPLACE: nothing of the base is kept
+    restores: Snapshot | None = None  # an earlier version whose files, masks and definition the table gets back
     transaction: tuple[str, int] | None = None
     data_change: bool = True  # False: rows are only moved (compaction)
     metrics: dict[str, int] = field(default_factory=dict)

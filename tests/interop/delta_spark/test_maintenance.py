@@ -72,15 +72,93 @@ def test_vacuum_keeps_nothing_and_loses_nothing(ours: Ours, theirs: Theirs, loca
     write_on(ours, location)
     expected = rows(ours, location)
     theirs.sql(f"VACUUM delta.`{location}` RETAIN 0 HOURS")
-    from lakemend.formats.delta.leftovers import _references
     from lakemend.formats.delta.table import DeltaTable
     from lakemend.storage import open_store
 
-    needed, _ = _references(DeltaTable(open_store(location)).latest(), 1 << 62)
+    paths = DeltaTable(open_store(location)).needed(1 << 62, frozenset()).paths
+    needed = {path for path in paths if "%" not in path}  # the others are the log's spellings of them
     there = {str(p.relative_to(location)) for p in Path(location).rglob("*") if p.is_file()}
     there = {name for name in there if not name.startswith("_") and not Path(name).name.startswith(".")}
     assert there == needed
     assert rows(ours, location) == rows(theirs, location) == expected
+
+
+def age(location: str, days: float = 30) -> None:
+    """Everything below the table, and the log, happened that long ago."""
+    import os
+    import re
+    import time
+
+    log = Path(location, "_delta_log")
+    for path in log.glob("*checkpoint*"):
+        path.unlink()
+    for path in Path(location).rglob("*"):
+        if path.is_file():
+            if re.fullmatch(r"\d{20}\.json", path.name):
+                text = path.read_text()
+                gone = re.sub(
+                    r'("deletionTimestamp":)(\d+)', lambda m: f"{m[1]}{int(m[2]) - int(days * 86_400_000)}", text
+                )
+                path.write_text(gone)
+                for name in (f".{path.name}.crc", f"{path.stem}.crc", f".{path.stem}.crc.crc"):
+                    (path.parent / name).unlink(missing_ok=True)
+            at = time.time() - days * 86_400
+            os.utime(path, (at, at))
+
+
+def test_our_vacuum(engines: tuple[Engine, Engine], ours: Ours, theirs: Theirs, location: str) -> None:
+    """Of a table of either, on which both went on: exactly what the newest version needs stays, and both read it."""
+    import lakemend
+    from lakemend.formats.delta.table import DeltaTable
+    from lakemend.storage import open_store
+
+    first, second = engines
+    make(first, location)
+    write_on(second, location)
+    second.sql(f"DELETE FROM delta.`{location}` WHERE id IN (6, 7)")
+    first.sql(f"DELETE FROM delta.`{location}` WHERE p = 'ä 1'")
+    expected = rows(ours, location)
+    age(location)
+    ours._forget()
+    table = lakemend.table(ours.spark, location)
+    planned = table.vacuum(dry_run=True)
+    report = table.vacuum()
+    assert report.files_removed == planned.files_removed > 0
+    paths = DeltaTable(open_store(location)).needed(1 << 62, frozenset()).paths
+    needed = {path for path in paths if "%" not in path}  # the others are the log's spellings of them
+    there = {str(p.relative_to(location)) for p in Path(location).rglob("*") if p.is_file()}
+    assert {name for name in there if not name.startswith("_") and not Path(name).name.startswith(".")} == needed
+    assert rows(ours, location) == rows(theirs, location) == expected
+    history = theirs.python(
+        f"result = [r.operation for r in spark.sql('DESCRIBE HISTORY delta.`{location}`').collect()]"
+    )
+    assert history[:2] == ["VACUUM END", "VACUUM START"]
+    write_on(theirs, location)
+    assert rows(ours, location) == rows(theirs, location)
+    # Theirs finds nothing that ours left.
+    theirs.sql(f"VACUUM delta.`{location}` RETAIN 0 HOURS")
+    assert rows(ours, location) == rows(theirs, location)
+
+
+def test_our_restore(engines: tuple[Engine, Engine], ours: Ours, theirs: Theirs, location: str) -> None:
+    import lakemend
+
+    first, second = engines
+    t = f"delta.`{location}`"
+    make(first, location)
+    states = {version: ours.sql(f"SELECT * FROM {t} VERSION AS OF {version}") for version in range(5)}
+    write_on(second, location)
+    for version in (2, 4, 0, 3):
+        ours._forget()
+        report = lakemend.table(ours.spark, location).restore(version=version)
+        assert report.total == len(states[version])
+        assert rows(ours, location) == rows(theirs, location) == states[version], version
+    theirs.sql(f"RESTORE TABLE {t} TO VERSION AS OF 1")
+    assert rows(ours, location) == rows(theirs, location) == states[1]
+    write_on(second, location)
+    assert rows(ours, location) == rows(theirs, location)
+    theirs.sql(f"VACUUM {t} RETAIN 0 HOURS")
+    assert rows(ours, location) == rows(theirs, location)
 
 
 def test_restore(engines: tuple[Engine, Engine], ours: Ours, theirs: Theirs, location: str) -> None:

@@ -1,6 +1,6 @@
 """A change as one commit file of the Delta log.
 
-The table calls `try_commit`, which puts the actions (`draft.py`), if absent, as exactly the next
+The table calls `try_commit`, which puts the actions (`draft.py`, `restore.py`), if absent, as exactly the next
 version; the brain decides what happens when that is taken. There are three outcomes: it returns (the version
 landed), it raises VersionTaken or a StorageError (it did not land, and never will), or it raises
 CommitUnknownError. Whatever the store says, the version is read back before anything is told: a commit is known
@@ -19,6 +19,7 @@ from lakemend.errors import CommitUnknownError, LakemendError, StorageError, Tab
 from lakemend.formats.delta import checkpoint_writer
 from lakemend.formats.delta.draft import Draft, draft_commit
 from lakemend.formats.delta.log import commit_path, commits_after
+from lakemend.formats.delta.restore import draft_restore
 from lakemend.formats.format import Change, Snapshot, VersionTaken
 from lakemend.puts import nothing_written
 from lakemend.redaction import logger
@@ -36,7 +37,7 @@ _PAUSES = (0.5,)
 def try_commit(table: DeltaTable, base: Snapshot | None, change: Change) -> int:
     """Makes version base+1 (0 if base is None); see `format.Table.try_commit`."""
     before = _delta(base)
-    draft = draft_commit(before, change)
+    draft = draft_commit(before, change) if change.restores is None else draft_restore(before, change)
     data = draft.lines()
     if draft.vector_file is not None:
         table.store.put(*draft.vector_file)

@@ -41,6 +41,8 @@ _NAMES = {
     "replace": "CREATE OR REPLACE TABLE",
     "replace_as": "CREATE OR REPLACE TABLE AS SELECT",
     "restore": "RESTORE",
+    "vacuum_start": "VACUUM START",
+    "vacuum_end": "VACUUM END",
     "convert": "CONVERT",
     "add_column": "ADD COLUMNS",
     "add_columns": "ADD COLUMNS",

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from lakemend.errors import InvalidInputError, UnsupportedFeatureError
-from lakemend.formats.delta.actions import Add, Cdc, MetaData, Protocol, Remove, Txn
+from lakemend.formats.delta.actions import Add, Cdc, DomainMetadata, MetaData, Protocol, Remove, Txn
 from lakemend.formats.delta.commit_info import commit_info, delta_metrics, delta_operation, token_of
 from lakemend.formats.delta.deletion_vector import (
     Descriptor,
@@ -59,6 +59,7 @@ class Draft:
     protocol: Protocol | None = None
     metadata: MetaData | None = None
     transaction: Txn | None = None
+    domains: list[DomainMetadata] = field(default_factory=list)
     removes: list[Remove] = field(default_factory=list)
     adds: list[Add] = field(default_factory=list)
     records: list[Cdc] = field(default_factory=list)
@@ -73,6 +74,7 @@ class Draft:
             actions.append({"metaData": self.metadata.to_json()})
         if self.transaction is not None:
             actions.append({"txn": self.transaction.to_json()})
+        actions += [{"domainMetadata": domain.to_json()} for domain in self.domains]
         actions += [{"remove": remove.to_json()} for remove in self.removes]
         actions += [{"add": add.to_json()} for add in self.adds]
         actions += [{"cdc": record.to_json()} for record in self.records]
@@ -93,8 +95,8 @@ def draft_commit(base: DeltaSnapshot | None, change: Change) -> Draft:
     version = 0 if base is None else base.version + 1
     metadata, action, protocol = _definition(base, change)
     _check_allowed(base, change, metadata, protocol)
-    timestamp = _in_commit_timestamp(base, action, protocol, now)
-    action = _with_enablement(base, action, protocol, version, timestamp)
+    timestamp = own_time(base, action, protocol, now)
+    action = with_enablement(base, action, protocol, version, timestamp)
     draft = Draft(version, token, {})
     if base is None or protocol != base.protocol:
         draft.protocol = protocol
@@ -107,7 +109,7 @@ def draft_commit(base: DeltaSnapshot | None, change: Change) -> Draft:
         _mask(draft, base, change, now)
     draft.adds += _new_adds(change, metadata)
     draft.records = [Cdc(_encoded(f), v, f.size) for f, v in _with_partition_values(change.feed, metadata)]
-    _check_paths(draft)
+    check_paths(draft)
     draft.info = commit_info(
         change,
         token=token,
@@ -142,14 +144,14 @@ def _definition(base: DeltaSnapshot | None, change: Change) -> tuple[Metadata, M
     return to_metadata(action), action, protocol
 
 
-def _in_commit_timestamp(base: DeltaSnapshot | None, action: MetaData, protocol: Protocol, now: int) -> int | None:
+def own_time(base: DeltaSnapshot | None, action: MetaData, protocol: Protocol, now: int) -> int | None:
     on = is_on(action.configuration, "delta.enableInCommitTimestamps") and supports(protocol, "inCommitTimestamp")
     if not on:
         return None
     return now if base is None else max(now, base.timestamp + 1)
 
 
-def _with_enablement(
+def with_enablement(
     base: DeltaSnapshot | None, action: MetaData, protocol: Protocol, version: int, timestamp: int | None
 ) -> MetaData:
     """Where in-commit timestamps begin with this commit, the metadata says so; where they do not exist, neither."""
@@ -233,14 +235,14 @@ def _take_out(draft: Draft, base: DeltaSnapshot, change: Change, now: int) -> No
     rows = [entry.row for entry in change.removed]
     for entry, body in zip(change.removed, _rows(base, rows), strict=True):
         _check_row(body, entry.path, base)
-        draft.removes.append(_remove(body, now, change.data_change))
+        draft.removes.append(removal(body, now, change.data_change))
     if change.replaces_table:
         listed = set(rows)
         rest = [row for row in range(base.raw.num_rows) if row not in listed]
-        draft.removes += [_remove(body, now, change.data_change) for body in _rows(base, rest)]
+        draft.removes += [removal(body, now, change.data_change) for body in _rows(base, rest)]
 
 
-def _remove(body: dict[str, Any], now: int, data_change: bool) -> Remove:
+def removal(body: dict[str, Any], now: int, data_change: bool) -> Remove:
     vector = body["deletionVector"]
     return Remove(
         path=body["path"],
@@ -268,7 +270,7 @@ def _mask(draft: Draft, base: DeltaSnapshot, change: Change, now: int) -> None:
         old = base.descriptor(entry.row)
         if entry.mask is not None:
             vector = _written(base, entry.path, entry.mask, old, count)
-            draft.removes.append(_remove(body, now, change.data_change))
+            draft.removes.append(removal(body, now, change.data_change))
             if vector.cardinality != count:
                 draft.adds.append(_masked_add(base, entry.row, change, count, vector))
             continue
@@ -286,7 +288,7 @@ def _mask(draft: Draft, base: DeltaSnapshot, change: Change, now: int) -> None:
                 remedy="this is a defect of the caller; report it with the statement",
                 file=entry.path,
             )
-        draft.removes.append(_remove(body, now, change.data_change))
+        draft.removes.append(removal(body, now, change.data_change))
         if len(dead) != count:
             vectors.append(dead)
             masked.append((entry.row, count))
@@ -362,7 +364,7 @@ def _encoded(file: NewFile) -> str:
     return first.replace(":", "%3A") + slash + rest
 
 
-def _check_paths(draft: Draft) -> None:
+def check_paths(draft: Draft) -> None:
     """A commit holds at most one add and one remove of a path, and both only if the vector changed."""
     for kind, paths in (("added", [a.path for a in draft.adds]), ("removed", [r.path for r in draft.removes])):
         plain = [decode_path(path) for path in paths]

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from lakemend.formats.delta.actions import MetaData
+from lakemend.formats.delta.changes import neutral_operation
 from lakemend.formats.delta.commit_times import require_in_commit_timestamp
 from lakemend.formats.delta.deletion_vector import Descriptor
 from lakemend.formats.delta.feed_columns import require_same_table
@@ -57,12 +58,18 @@ def row_changes(table: DeltaTable, span: Span) -> Changes:
     for version, commit in commits:
         groups = _of_commit(table, snapshot, version, commit)
         if groups:
-            exact = bool(commit.cdc) or is_on(definitions[version].configuration, FEED)
+            # A restore brings back what a compaction has rewritten since: rows of both look like changes.
+            told = is_on(definitions[version].configuration, FEED) and not _is_restore(commit, version)
+            exact = bool(commit.cdc) or told
             time = modified[version]
             if own_from is not None and version >= own_from:
                 time = require_in_commit_timestamp(commit.info.get(version), version)
             found.append(VersionChanges(version, time, groups, exact))
     return Changes(snapshot, found)
+
+
+def _is_restore(commit: Commits, version: int) -> bool:
+    return neutral_operation(commit.info.get(version) or {}) == "restore"
 
 
 def _read(table: DeltaTable, versions: range, paths: Sequence[str]) -> Iterator[tuple[int, Commits]]:

@@ -26,12 +26,14 @@ from lakemend.formats.delta.log import (
     list_log,
     version_not_found,
 )
-from lakemend.formats.delta.recent import RecentCommits
+from lakemend.formats.delta.recent import CommitFile, RecentCommits
 from lakemend.formats.delta.replay import corrupt
 from lakemend.formats.delta.snapshot import DeltaSnapshot
 from lakemend.formats.feed import Changes, Span
 from lakemend.formats.format import Change, Committed, Metadata, Snapshot
-from lakemend.formats.leftovers import Leftovers
+from lakemend.formats.leftovers import Leftovers, Needed
+from lakemend.formats.restoration import Restoration
+from lakemend.formats.upkeep import Checkpointed, LogFacts
 from lakemend.storage import Entry, Store
 
 # Older snapshots that statements under way may have been planned on: a few of any size, more if they are small.
@@ -212,11 +214,44 @@ class DeltaTable:
 
         return row_changes(self, span)
 
-    def leftovers(self, older_than: int | None, now: int) -> Leftovers:
+    def leftovers(self, retain: int | None, now: int) -> Leftovers:
         """See `leftovers.KnowsLeftovers`."""
         from lakemend.formats.delta.leftovers import find
 
-        return find(self, older_than, now)
+        return find(self, retain, now)
+
+    def needed(self, since: int, links: frozenset[str]) -> Needed:
+        """See `leftovers.KnowsLeftovers`."""
+        from lakemend.formats.delta.leftovers import needed
+
+        return needed(self, since, links)
+
+    def needed_after(self, version: int, links: frozenset[str]) -> Needed:
+        """See `leftovers.KnowsLeftovers`."""
+        from lakemend.formats.delta.leftovers import needed_after
+
+        return needed_after(self, version, links)
+
+    def restoration(self, head: Snapshot, target: Snapshot) -> Restoration:
+        """See `restoration.Restores`."""
+        from lakemend.formats.delta.restore import compare
+
+        return compare(head, target)
+
+    def checkpoint(self) -> Checkpointed:
+        """See `upkeep.KeepsLog`."""
+        from lakemend.formats.delta.log_upkeep import checkpoint
+
+        return checkpoint(self)
+
+    def log_facts(self) -> LogFacts:
+        """See `upkeep.KeepsLog`."""
+        from lakemend.formats.delta.log_upkeep import log_facts
+
+        return log_facts(self)
+
+    def commits_after(self, version: int) -> list[CommitFile]:
+        return self._recent.after(version)
 
     def try_commit(self, base: Snapshot | None, change: Change) -> int:
         from lakemend.formats.delta.commit import try_commit
