@@ -53,7 +53,7 @@ from lakemend.session import (
 from lakemend.session.settings import PATH_CATALOGS
 from lakemend.shown import Facts, Records, html_facts
 from lakemend.statements import Update, delete
-from lakemend.strategies import merge
+from lakemend.strategies import merge, require_mode
 from lakemend.strategies.options import Options
 
 _REQUEST = "lakemend.request"
@@ -231,16 +231,35 @@ class Table:
         self._load()
         return self._run("overwrite", lambda: self._writer(frame, options).overwritePartitions())
 
-    def write(self, rows: Any, mode: str = "append", where: str | Column | None = None, **settings: Any) -> Report:
-        """`append`, `overwrite` or `replaceWhere` (with `where`), by name."""
+    def write(
+        self,
+        rows: Any,
+        mode: str | None = None,
+        where: str | Column | None = None,
+        *,
+        strategy: str | None = None,
+        **settings: Any,
+    ) -> Report:
+        """`append`, `overwrite` or `replaceWhere` (with `where`), by name; with a `strategy`, a merge by key."""
+        if strategy is not None:
+            if where is not None:
+                raise InvalidInputError(f"strategy {strategy!r} takes no condition", remedy="leave `where` out")
+            require_mode(strategy, mode)
+            return self.merge(rows, settings.pop("key_columns", ()), strategy, **settings)
         verbs: dict[str, Callable[..., Report]] = {
             "append": self.append,
             "overwrite": self.overwrite,
             "replacewhere": self.replace_where,
         }
-        verb = verbs.get(str(mode).lower())
+        verb = verbs.get(str(mode or "append").lower())
         if verb is None:
             raise InvalidInputError(f"there is no mode {mode!r}", remedy="use append, overwrite or replaceWhere")
+        if settings.get("key_columns") or settings.get("rewrite_mode"):
+            raise InvalidInputError(
+                "key_columns and rewrite_mode belong to a merge",
+                cause="the write names no strategy, and would not look at keys",
+                remedy="name one, such as strategy='upsert'",
+            )
         if verb == self.replace_where:
             return self.replace_where(rows, where, **settings)
         if where is not None:

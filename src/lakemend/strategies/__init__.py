@@ -87,6 +87,7 @@ def _merged(
     task = replace(task, facts=facts)
     if target is None:
         return _created(task, strategy, dry_run)
+    table._require_shape(options.partition_by, None)
     if not facts.rows and not strategy.takes_empty and not options.retire_missing:
         return _with_stats(table, Report("merge", table.name, dry_run=dry_run))
     require_keys_in_table(table, task.keys)
@@ -146,6 +147,20 @@ def _with_stats(table: Table, report: Report) -> Report:
 
 def _stats(inserted: int, updated: int, deleted: int, total: int) -> dict[str, int]:
     return {"inserted": inserted, "updated": updated, "deleted": deleted, "total": total}
+
+
+def require_mode(strategy: str, mode: str | None) -> None:
+    """Raises where a mode of a plain write contradicts the strategy."""
+    chosen = strategy_named(strategy).name
+    if mode is None or (str(mode).lower() == "append" and chosen == "insert"):
+        return
+    raise InvalidInputError(
+        f"mode {mode!r} does not go with strategy {chosen!r}",
+        cause="the strategy says which rows are written, and which take the place of others",
+        remedy="leave mode out" + ("" if chosen == "insert" else ", or use strategy='insert', which only appends"),
+        mode=str(mode),
+        strategy=chosen,
+    )
 
 
 def strategy_named(name: str) -> Strategy:

@@ -89,11 +89,8 @@ def column(schema: T.StructType, name: str, where: str, what: str = "key column"
 def _require_comparable(own: T.StructField, incoming: T.StructField, table: str) -> None:
     one, other = own.dataType, incoming.dataType
     groups = (_EXACT, _FLOATING, _TEXT)
-    if (
-        one == other
-        or isinstance(other, T.NullType)
-        or any(isinstance(one, group) and isinstance(other, group) for group in groups)
-    ):
+    same = any(isinstance(one, group) and isinstance(other, group) for group in groups)
+    if one == other or isinstance(other, T.NullType) or (same and not _is_rounded(other, one)):
         return
     raise SchemaMismatchError(
         f"the key column {own.name} is {one.simpleString()} in {table} and {other.simpleString()} in the source",
@@ -104,6 +101,13 @@ def _require_comparable(own: T.StructField, incoming: T.StructField, table: str)
         expected=one.simpleString(),
         actual=other.simpleString(),
     )
+
+
+def _is_rounded(type: T.DataType, stored: T.DataType) -> bool:
+    """Whether the table would keep other values than those that were compared."""
+    if isinstance(type, T.DecimalType):
+        return type.scale > (stored.scale if isinstance(stored, T.DecimalType) else 0)
+    return isinstance(type, T.DoubleType) and isinstance(stored, T.FloatType)
 
 
 def look_at_source(source: DataFrame, keys: Sequence[Key], repeats: bool) -> SourceFacts:

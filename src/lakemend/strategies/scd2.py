@@ -22,7 +22,7 @@ from lakemend.strategies.keys import column
 from lakemend.strategies.options import names
 from lakemend.strategies.statement import Clause, Merge, quoted
 from lakemend.strategies.strategy import CREATING, Strategy
-from lakemend.strategies.task import GONE, Task, comparable
+from lakemend.strategies.task import GONE, Task, comparable, stored
 
 _AT, _NEW, _ENDS, _NEXT, _NEXT_NEW, _OPENS = (
     f"__lakemend_{name}" for name in ("at", "new", "ends", "next", "nn", "op")
@@ -97,15 +97,22 @@ def _columns(task: Task) -> _Columns:
 
 
 def _events(task: Task, told: _Columns) -> DataFrame:
-    """The source's rows as items of a timeline."""
+    """The source's rows as items of a timeline, with values as the table keeps them."""
     by = task.options.sequence_by
     at = F.current_timestamp() if by is None else F.col(quoted(column(task.source.schema, by, "the source").name))
     return task.source.select(
-        *[F.col(quoted(inc)).alias(own) for own, inc in (*told.keys, *told.payload)],
+        *[_as_stored(task, own, incoming) for own, incoming in (*told.keys, *told.payload)],
         at.cast(told.type).alias(_AT),
         F.lit(True).alias(_NEW),
         (F.col(quoted(GONE)) if task.gone is not None else F.lit(False)).alias(GONE),
     )
+
+
+def _as_stored(task: Task, own: str, incoming: str) -> Column:
+    value = quoted(incoming)
+    if task.target is not None and own in task.target.names:
+        value = stored(value, task.target[own], task.source.schema[incoming].dataType)
+    return F.expr(value).alias(own)
 
 
 def _timeline(task: Task, told: _Columns) -> DataFrame:
@@ -115,13 +122,14 @@ def _timeline(task: Task, told: _Columns) -> DataFrame:
     table = task.table.to_df()
     touched = events.select(*map(_c, keys)).distinct()
     there = table.join(touched, keys, "left_semi")
-    stored = [
-        *map(_c, keys),
-        *[_c(own).cast(events.schema[own].dataType).alias(own) for own, _ in told.payload],
-        _c(told.valid_from).alias(_AT),
-        _c(told.valid_to).alias(_ENDS),
-    ]
-    own = there.select(*stored).withColumn(_NEW, F.lit(False)).withColumn(GONE, F.lit(False))
+    known = [own for own, _ in told.payload if own in table.columns]
+    new = [F.lit(None).cast(events.schema[own].dataType).alias(own) for own, _ in told.payload if own not in known]
+    times = _c(told.valid_from).alias(_AT), _c(told.valid_to).alias(_ENDS)
+    own = (
+        there.select(*map(_c, keys), *map(_c, known), *new, *times)
+        .withColumn(_NEW, F.lit(False))
+        .withColumn(GONE, F.lit(False))
+    )
     order = Window.partitionBy(*map(_c, keys)).orderBy(_AT)
     follows = F.lead(_AT).over(order)
     ends = own.withColumn(_NEXT, follows).where(f"{_ENDS} IS NOT NULL AND NOT ({_ENDS} <=> {_NEXT})")

@@ -58,8 +58,11 @@ class Task:
             return None
         same = []
         for own, incoming in self._updated():
+            if own not in self.target.names:
+                same.append(f"s.{quoted(incoming)} IS NULL")  # a column that comes with this merge
+                continue
             field = self.target[own]
-            value = _stored(f"s.{quoted(incoming)}", field, self.source.schema[incoming].dataType)
+            value = stored(f"s.{quoted(incoming)}", field, self.source.schema[incoming].dataType)
             same.append(f"{comparable(f't.{quoted(own)}', field.dataType)} <=> {comparable(value, field.dataType)}")
         if self.options.soft_delete is not None:
             same.append(f"t.{quoted(self._flag)} <=> false")
@@ -179,12 +182,29 @@ def task_of(
 ) -> Task:
     """The task without a look at the source's rows; raises where columns do not fit."""
     keys = keys_of(key_columns, source.schema, target, table.name)
+    if target is not None:
+        source = _keys_as_stored(table, source, keys, target)
     told = {options.sequence_by.lower()} if options.sequence_by else set()
     if options.delete_when is not None:
         condition = _condition(options.delete_when)
         told |= _columns_of(source, condition)
         source = source.withColumn(GONE, F.coalesce(condition, F.lit(False)))
     return Task(table, source, keys, options, target, _shared(source.schema, target, options, table.name, told))
+
+
+def _keys_as_stored(table: Table, source: DataFrame, keys: Sequence[Key], target: T.StructType) -> DataFrame:
+    """The source with keys as the table keeps them: CHAR filled up, empty partition values NULL."""
+    partitions = {part["source"][0] for part in table._load()["partitioning"]}
+    for key in keys:
+        value, kind = quoted(key.source), source.schema[key.source].dataType
+        if not isinstance(kind, T.StringType):
+            continue
+        kept = stored(value, target[key.table], kind) if CHAR_TYPE in target[key.table].metadata else value
+        if key.table in partitions:
+            kept = f"nullif({kept}, '')"
+        if kept != value:
+            source = source.withColumn(key.source, F.expr(kept))
+    return source
 
 
 def _condition(value: str | Column) -> Column:
@@ -226,11 +246,11 @@ def _shared(
     return [(known.get(name.lower(), name), name) for name in incoming]
 
 
-def _stored(value: str, field: T.StructField, type: T.DataType) -> str:
+def stored(value: str, field: T.StructField, type: T.DataType) -> str:
     """A value of the source as the table would keep it."""
     declared = str(field.metadata.get(CHAR_TYPE, ""))
     if declared.startswith("char("):
-        return f"rpad({value}, {declared[5:-1]}, ' ')"
+        return f"rpad({value}, greatest({declared[5:-1]}, length({value})), ' ')"
     return value if type == field.dataType else f"CAST({value} AS {field.dataType.simpleString()})"
 
 
