@@ -100,7 +100,8 @@ def _merged(
     made = strategy.merge
 
     def statement(spark: SparkSession) -> None:
-        made(task).run(spark, table.name, f"lakemend_merge_{uuid4().hex}")
+        merge = replace(made(task), schema_evolution=options.schema_evolution)
+        merge.run(spark, table.name, f"lakemend_merge_{uuid4().hex}")
 
     return _with_stats(table, replace(run_with_retries(table, "merge", statement, retries), operation="merge"))
 

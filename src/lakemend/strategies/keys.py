@@ -168,13 +168,13 @@ def require_keys_in_table(table: Table, keys: Sequence[Key]) -> None:
 
 def equality(keys: Sequence[Key], facts: SourceFacts | None) -> str:
     """The ON condition: equal keys, and the range of the source's keys, by which files of the table are skipped."""
-    same = [f"t.{quoted(key.table)} = s.{quoted(key.source)}" for key in keys]
+    same = [f"_target.{quoted(key.table)} = _source.{quoted(key.source)}" for key in keys]
     ranges = []
     for key in keys:
         low, high = (facts.bounds if facts else {}).get(key.table, (None, None))
         literals = [_literal(value) for value in (low, high)]
         if None not in literals and key.type is not None and _has_bounds(key.type):
-            ranges.append(f"t.{quoted(key.table)} BETWEEN {literals[0]} AND {literals[1]}")
+            ranges.append(f"_target.{quoted(key.table)} BETWEEN {literals[0]} AND {literals[1]}")
     return " AND ".join([*same, *ranges])
 
 

@@ -49,13 +49,13 @@ def merge(task: Task) -> Merge:
     if task.options.retire_missing:
         changes = changes.unionByName(_retired(task, told), allowMissingColumns=True)
     kept = [name for name, _ in (*told.keys, *told.payload)]
-    values = {name: f"s.{quoted(name)}" for name in (*kept, told.valid_from, told.valid_to, told.is_current)}
-    same = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name, _ in told.keys)
+    values = {name: f"_source.{quoted(name)}" for name in (*kept, told.valid_from, told.valid_to, told.is_current)}
+    same = " AND ".join(f"_target.{quoted(name)} = _source.{quoted(name)}" for name, _ in told.keys)
     return Merge(
         changes,
-        f"{same} AND t.{quoted(told.valid_from)} = s.{quoted(told.valid_from)}",
-        matched=[Clause("update", f"NOT s.{_OPENS}", {n: values[n] for n in (told.valid_to, told.is_current)})],
-        unmatched=[Clause("insert", f"s.{_OPENS}", values)],
+        f"{same} AND _target.{quoted(told.valid_from)} = _source.{quoted(told.valid_from)}",
+        matched=[Clause("update", f"NOT _source.{_OPENS}", {n: values[n] for n in (told.valid_to, told.is_current)})],
+        unmatched=[Clause("insert", f"_source.{_OPENS}", values)],
         kept=True,
     )
 

@@ -1,7 +1,7 @@
 """One MERGE as a strategy puts it together: what it joins, and its clauses; run as SQL, or counted for a dry run.
 
-A strategy's file makes a `Merge`, `__init__.py` runs it. In the texts of conditions and values `t` is the table and `s`
-the source. A clause is tried after the ones before it, as in SQL.
+A strategy's file makes a `Merge`, `__init__.py` runs it. In the texts of conditions and values `_target` is the table
+and `_source` the source: columns of tables have other names. A clause is tried after the ones before it, as in SQL.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Merge:
 
     def sql(self, table: str, source: str) -> str:
         lines = [
-            f"MERGE {'WITH SCHEMA EVOLUTION ' if self.schema_evolution else ''}INTO {table} AS t",
-            f"USING {source} AS s",
+            f"MERGE {'WITH SCHEMA EVOLUTION ' if self.schema_evolution else ''}INTO {table} AS _target",
+            f"USING {source} AS _source",
             f"ON {self.on}",
             *(clause.sql("WHEN MATCHED") for clause in self.matched),
             *(clause.sql("WHEN NOT MATCHED") for clause in self.unmatched),
@@ -85,11 +85,11 @@ class Merge:
     def planned(self, table: Table) -> Report:
         """What it would do, read and counted by Spark; nothing is written."""
         seen = pinned(table)
-        target, source = seen.to_df().alias("t"), self.source.alias("s")
+        target, source = seen.to_df().alias("_target"), self.source.alias("_source")
         condition = F.expr(self.on)
-        met = target.join(source, condition, "inner").select("t._file", _fate(self.matched).alias("fate"))
+        met = target.join(source, condition, "inner").select("_target._file", _fate(self.matched).alias("fate"))
         alone = target.join(source, condition, "left_anti")
-        left = alone.select("t._file", _fate(self.unmatched_by_source).alias("fate"))
+        left = alone.select("_target._file", _fate(self.unmatched_by_source).alias("fate"))
         new = source.join(target, condition, "left_anti").select(_fate(self.unmatched).alias("fate"))
         changed = (met.union(left) if self.unmatched_by_source else met).where("fate IS NOT NULL")
         counts = {row["fate"]: row["n"] for row in changed.groupBy("fate").agg(F.count(F.lit(1)).alias("n")).collect()}

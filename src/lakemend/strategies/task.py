@@ -59,19 +59,21 @@ class Task:
         same = []
         for own, incoming in self._updated():
             if own not in self.target.names:
-                same.append(f"s.{quoted(incoming)} IS NULL")  # a column that comes with this merge
+                same.append(f"_source.{quoted(incoming)} IS NULL")  # a column that comes with this merge
                 continue
             field = self.target[own]
-            value = stored(f"s.{quoted(incoming)}", field, self.source.schema[incoming].dataType)
-            same.append(f"{comparable(f't.{quoted(own)}', field.dataType)} <=> {comparable(value, field.dataType)}")
+            value = stored(f"_source.{quoted(incoming)}", field, self.source.schema[incoming].dataType)
+            same.append(
+                f"{comparable(f'_target.{quoted(own)}', field.dataType)} <=> {comparable(value, field.dataType)}"
+            )
         if self.options.soft_delete is not None:
-            same.append(f"t.{quoted(self._flag)} <=> false")
+            same.append(f"_target.{quoted(self._flag)} <=> false")
         return f"NOT ({' AND '.join(same)})" if same else "false"
 
     @property
     def gone(self) -> str | None:
         """Where the source's row says that the row of its key is deleted."""
-        return None if self.options.delete_when is None else f"s.{quoted(GONE)}"
+        return None if self.options.delete_when is None else f"_source.{quoted(GONE)}"
 
     @property
     def here(self) -> str | None:
@@ -83,7 +85,7 @@ class Task:
     def updates(self) -> list[Clause]:
         """Rows that match become the source's."""
         clauses = [*self.deletes]
-        values = {own: f"s.{quoted(incoming)}" for own, incoming in self._updated()}
+        values = {own: f"_source.{quoted(incoming)}" for own, incoming in self._updated()}
         if self.options.soft_delete is not None:
             values[self._flag] = "false"
         if values:
@@ -97,13 +99,13 @@ class Task:
             return []
         if self.options.soft_delete is None:
             return [Clause("delete", both(self.newer, self.gone))]
-        known = f"NOT coalesce(t.{quoted(self._flag)}, false)" if self.options.when_changed_only else None
+        known = f"NOT coalesce(_target.{quoted(self._flag)}, false)" if self.options.when_changed_only else None
         return [Clause("update", both(self.newer, known, self.gone), {self._flag: "true", **self._sequence})]
 
     @property
     def inserts(self) -> list[Clause]:
         """Rows without a match are new ones, except for those that are said to be deleted."""
-        values = {own: f"s.{quoted(incoming)}" for own, incoming in self.shared}
+        values = {own: f"_source.{quoted(incoming)}" for own, incoming in self.shared}
         clauses = []
         if self.options.soft_delete is not None:
             if self.gone is not None and self.options.sequence_by is not None:
@@ -117,7 +119,7 @@ class Task:
         """Rows whose key the source lacks."""
         if self.options.soft_delete is None:
             return Clause("delete")
-        return Clause("update", f"NOT coalesce(t.{quoted(self._flag)}, false)", {self._flag: "true"})
+        return Clause("update", f"NOT coalesce(_target.{quoted(self._flag)}, false)", {self._flag: "true"})
 
     @property
     def first_rows(self) -> DataFrame:
@@ -153,11 +155,11 @@ class Task:
         if self.options.sequence_by is None:
             return {}
         own, incoming = self._names(self.options.sequence_by)
-        return {own: f"s.{quoted(incoming)}"}
+        return {own: f"_source.{quoted(incoming)}"}
 
     def _sides(self, name: str) -> tuple[str, str]:
         own, incoming = self._names(name)
-        return f"t.{quoted(own)}", f"s.{quoted(incoming)}"
+        return f"_target.{quoted(own)}", f"_source.{quoted(incoming)}"
 
     def _names(self, name: str) -> tuple[str, str]:
         incoming = column(self.source.schema, name, "the source", "column").name
@@ -258,7 +260,7 @@ def comparable(value: str, type: T.DataType) -> str:
     """What can be compared, of values that cannot."""
     if isinstance(type, T.MapType) and not _holds(type.keyType) and not _holds(type.valueType):
         return f"array_sort(map_entries({value}))"
-    return f"to_json(struct({value}))" if _holds(type) else value
+    return f"to_json(named_struct('x', {value}))" if _holds(type) else value
 
 
 def _holds(type: T.DataType) -> bool:
