@@ -103,6 +103,7 @@ def _events(task: Task, told: _Columns) -> DataFrame:
     return task.source.select(
         *[_as_stored(task, own, incoming) for own, incoming in (*told.keys, *told.payload)],
         at.cast(told.type).alias(_AT),
+        F.lit(None).cast(told.type).alias(_ENDS),
         F.lit(True).alias(_NEW),
         (F.col(quoted(GONE)) if task.gone is not None else F.lit(False)).alias(GONE),
     )
@@ -134,7 +135,7 @@ def _timeline(task: Task, told: _Columns) -> DataFrame:
     follows = F.lead(_AT).over(order)
     ends = own.withColumn(_NEXT, follows).where(f"{_ENDS} IS NOT NULL AND NOT ({_ENDS} <=> {_NEXT})")
     ends = ends.withColumn(_AT, _c(_ENDS)).withColumn(GONE, F.lit(True)).drop(_NEXT)
-    items = own.unionByName(ends).unionByName(events.withColumn(_ENDS, F.lit(None).cast(told.type)))
+    items = own.unionByName(ends).unionByName(events)
     # At one time a version stands before an event, and an event before the mere end of a version.
     first = Window.partitionBy(*map(_c, keys), _c(_AT)).orderBy(F.when(_c(_NEW), 1).when(_c(GONE), 2).otherwise(0))
     return _closed(told, items.withColumn(_RANK, F.row_number().over(first)).where(f"{_RANK} = 1"))
@@ -154,8 +155,9 @@ def _closed(told: _Columns, items: DataFrame) -> DataFrame:
 
 
 def _changes(task: Task, told: _Columns, items: DataFrame) -> DataFrame:
-    """A row for each version that opens, and for each that is closed by an event."""
-    changed = items.where(~_c(GONE) & (_c(_NEW) | F.coalesce(_c(_NEXT_NEW), F.lit(False))))
+    """A row for each version that opens, and for each that an event closes at another time than before."""
+    closed = F.coalesce(_c(_NEXT_NEW), F.lit(False)) & ~_c(_ENDS).eqNullSafe(_c(_NEXT))
+    changed = items.where(~_c(GONE) & (_c(_NEW) | closed))
     return changed.select(
         *[_c(name) for name, _ in (*told.keys, *told.payload)],
         _c(_AT).alias(told.valid_from),

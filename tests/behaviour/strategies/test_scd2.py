@@ -34,6 +34,7 @@ def versions(table: Table) -> list[tuple[Any, ...]]:
 def model(there: list[tuple[Any, ...]], events: list[Event], tracked: tuple[str, ...]) -> list[tuple[Any, ...]]:
     """One event after the other in order of time, each put among the versions by looking at them one by one."""
     table = [dict(zip(COLUMNS, row, strict=True)) for row in there]
+    stops = {(row["id"], row["valid_to"]) for row in table if row["valid_to"]}
     for new in sorted(events, key=lambda e: e["at"]):
         own = [row for row in table if row["id"] == new["id"]]
         if any(row["valid_from"] == new["at"] for row in own):
@@ -47,8 +48,8 @@ def model(there: list[tuple[Any, ...]], events: list[Event], tracked: tuple[str,
             continue
         if not gone and covering is not None and all(covering[name] == new[name] for name in tracked):
             continue
-        later = sorted(r["valid_from"] for r in own if r["valid_from"] > new["at"])
-        ends = covering["valid_to"] if covering is not None else (later[0] if later else None)
+        known = {row["valid_from"] for row in own} | {at for id, at in stops if id == new["id"]}
+        ends = min((at for at in known if at > new["at"]), default=None)
         if covering is not None:
             covering |= {"valid_to": new["at"], "is_current": False}
         if not gone:
