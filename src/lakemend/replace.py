@@ -139,12 +139,12 @@ def _by_rows(
     given = table._frame(rows)
 
     def run(spark: SparkSession) -> None:
-        with _steady(spark, given) as frame:
+        with steady(spark, given) as frame:
             statement(spark, frame, True)
 
     if not settings.dry_run:
         return run_with_retries(table, operation, run, settings.retries)
-    with _steady(table.spark, given) as frame:
+    with steady(table.spark, given) as frame:
         statement(table.spark, frame, False)
         seen = pinned(table)
         target, incoming = seen.to_df().alias("t"), _fitted(table, frame).alias("s")
@@ -153,13 +153,24 @@ def _by_rows(
 
 
 @contextmanager
-def _steady(spark: SparkSession, frame: DataFrame) -> Iterator[DataFrame]:
+def steady(spark: SparkSession, frame: DataFrame) -> Iterator[DataFrame]:
     """The rows are read twice, for what goes and for what comes: both times they must be the same."""
     kept = _statements(spark).steady(frame._jdf)
     try:
         yield DataFrame(kept, spark)
     finally:
         _statements(spark).release(kept)
+
+
+@contextmanager
+def kept(spark: SparkSession, frame: DataFrame) -> Iterator[DataFrame]:
+    """The rows as they are now, evaluated once; a statement that uses them has read what they were made of."""
+    entry = spark._jvm.org.apache.spark.sql.lakemend.StatementReads  # type: ignore[union-attr]
+    rows = entry.checkpoint(frame._jdf)
+    try:
+        yield DataFrame(rows, spark)
+    finally:
+        entry.release(rows)
 
 
 def _pairs(table: Table, rows: Any, where: Condition | None) -> list[tuple[DataFrame, Condition]]:

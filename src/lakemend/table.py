@@ -44,6 +44,7 @@ from lakemend.session import (
     brain,
     catalog_of,
     is_catalog,
+    is_path,
     join_settings,
     parse_name,
     running,
@@ -53,6 +54,8 @@ from lakemend.session import (
 from lakemend.session.settings import PATH_CATALOGS
 from lakemend.shown import Facts, Records, html_facts
 from lakemend.statements import Update, delete
+from lakemend.strategies import merge, require_mode
+from lakemend.strategies.options import Options
 
 _REQUEST = "lakemend.request"
 # The catalog that knows tables by their path alone.
@@ -82,7 +85,7 @@ class Table:
         self._spark = spark
         self._version = version
         self._timestamp = timestamp
-        parts = [] if _is_path(_QUOTED.sub("", where)) else _name_parts(running(spark, where), where)
+        parts = [] if is_path(_QUOTED.sub("", where)) else _name_parts(running(spark, where), where)
         self.path = where if not parts else _path_in(parts)
         self.parts = [PATH_CATALOG, self.path] if self.path else parts
         self.name = ".".join(_quote(part) for part in self.parts)
@@ -229,16 +232,35 @@ class Table:
         self._load()
         return self._run("overwrite", lambda: self._writer(frame, options).overwritePartitions())
 
-    def write(self, rows: Any, mode: str = "append", where: str | Column | None = None, **settings: Any) -> Report:
-        """`append`, `overwrite` or `replaceWhere` (with `where`), by name."""
+    def write(
+        self,
+        rows: Any,
+        mode: str | None = None,
+        where: str | Column | None = None,
+        *,
+        strategy: str | None = None,
+        **settings: Any,
+    ) -> Report:
+        """`append`, `overwrite` or `replaceWhere` (with `where`), by name; with a `strategy`, a merge by key."""
+        if strategy is not None:
+            if where is not None:
+                raise InvalidInputError(f"strategy {strategy!r} takes no condition", remedy="leave `where` out")
+            require_mode(strategy, mode)
+            return self.merge(rows, settings.pop("key_columns", ()), strategy, **settings)
         verbs: dict[str, Callable[..., Report]] = {
             "append": self.append,
             "overwrite": self.overwrite,
             "replacewhere": self.replace_where,
         }
-        verb = verbs.get(str(mode).lower())
+        verb = verbs.get(str(mode or "append").lower())
         if verb is None:
             raise InvalidInputError(f"there is no mode {mode!r}", remedy="use append, overwrite or replaceWhere")
+        if settings.get("key_columns") or settings.get("rewrite_mode"):
+            raise InvalidInputError(
+                "key_columns and rewrite_mode belong to a merge",
+                cause="the write names no strategy, and would not look at keys",
+                remedy="name one, such as strategy='upsert'",
+            )
         if verb == self.replace_where:
             return self.replace_where(rows, where, **settings)
         if where is not None:
@@ -301,6 +323,48 @@ class Table:
         return replace_on(self, rows, condition, settings)
 
     # ---- changing rows
+
+    def merge(
+        self,
+        source: Any,
+        key_columns: str | Sequence[str],
+        strategy: str = "upsert",
+        *,
+        columns: str | Sequence[str] | None = None,
+        sequence_by: str | None = None,
+        delete_when: str | Column | None = None,
+        soft_delete: str | None = None,
+        when_changed_only: bool = False,
+        dedup_order_by: str | Sequence[str] | None = None,
+        valid_from: str | None = None,
+        valid_to: str | None = None,
+        is_current: str | None = None,
+        retire_missing: bool = False,
+        schema_evolution: bool = False,
+        rewrite_mode: str | None = None,
+        partition_by: str | Sequence[str] = (),
+        dry_run: bool = False,
+        retries: int | None = None,
+    ) -> Report:
+        """Merges rows by key, in one version: `upsert`, `insert`, `update`, `full_merge`, `deduplicate`,
+        `delete_insert` or `scd2`. `stats` of the report counts what it did."""
+        self._require_newest()
+        options = Options(
+            columns=columns,
+            sequence_by=sequence_by,
+            delete_when=delete_when,
+            soft_delete=soft_delete,
+            when_changed_only=when_changed_only,
+            dedup_order_by=dedup_order_by,
+            valid_from=valid_from,
+            valid_to=valid_to,
+            is_current=is_current,
+            retire_missing=retire_missing,
+            schema_evolution=schema_evolution,
+            rewrite_mode=rewrite_mode,
+            partition_by=partition_by,
+        )
+        return merge(self, source, key_columns, strategy, options, dry_run=dry_run, retries=retries)
 
     def update(
         self,
@@ -515,11 +579,7 @@ class Table:
 
 def _path_in(parts: list[str]) -> str | None:
     """The path of ``delta.`path` ``, as SQL writes it."""
-    return parts[-1] if len(parts) > 1 and parts[-2].lower() in PATH_CATALOGS and _is_path(parts[-1]) else None
-
-
-def _is_path(where: str) -> bool:
-    return "/" in where or ":" in where or where.startswith((".", "~"))
+    return parts[-1] if len(parts) > 1 and parts[-2].lower() in PATH_CATALOGS and is_path(parts[-1]) else None
 
 
 def _quote(part: str) -> str:

@@ -14,6 +14,11 @@ from lakemend.session.settings import CATALOG_CLASS
 _PREFIX = "spark.sql.catalog."
 
 
+def is_path(where: str) -> bool:
+    """Whether a text that names a table is a path or a URL."""
+    return "/" in where or ":" in where or where.startswith((".", "~"))
+
+
 def catalog_of(spark: SparkSession) -> str:
     """The Lakemend catalog a bare table name lies in: the current one, else `lake`, else the only one."""
     names = catalogs_of(spark)

@@ -1,0 +1,50 @@
+"""The options of a merge, each of which has a meaning for some strategies and is an error for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from lakemend.errors import InvalidInputError
+
+Names = str | Sequence[str]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a merge was told besides its source, its keys and its strategy; None and False mean: not told."""
+
+    columns: Names | None = None
+    sequence_by: str | None = None
+    delete_when: Any = None
+    soft_delete: str | None = None
+    when_changed_only: bool = False
+    schema_evolution: bool = False
+    rewrite_mode: str | None = None
+    partition_by: Names = ()
+    dedup_order_by: Names | None = None
+    valid_from: str | None = None
+    valid_to: str | None = None
+    is_current: str | None = None
+    retire_missing: bool = False
+
+    def require_meaning(self, strategy: str, known: frozenset[str]) -> None:
+        """Raises for an option that the strategy would have to ignore."""
+        for field in fields(self):
+            if field.name not in known and getattr(self, field.name) not in (None, False, (), []):
+                raise InvalidInputError(
+                    f"{field.name} has no meaning for the strategy {strategy}",
+                    cause=f"{strategy} takes {', '.join(sorted(known))}",
+                    remedy="leave it out, or use another strategy",
+                    option=field.name,
+                    strategy=strategy,
+                )
+        if self.rewrite_mode not in (None, "incremental", "full"):
+            raise InvalidInputError(
+                f"there is no rewrite_mode {self.rewrite_mode!r}", remedy="use 'incremental' or 'full', or leave it out"
+            )
+
+
+def names(given: Names | None) -> list[str]:
+    return [given] if isinstance(given, str) else list(given or ())

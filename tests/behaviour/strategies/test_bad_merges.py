@@ -1,0 +1,102 @@
+"""Merges that make no sense: a typed error that says what is wrong and what to do, and nothing is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import lakemend
+from lakemend import InvalidInputError, SchemaMismatchError, Table
+from tests.behaviour.strategies.conftest import rows
+
+ROW = {"id": 1, "v": "a"}
+BAD: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
+    "NULL key": ([{"id": None, "v": "a"}, ROW], {}, ValueError, "id is NULL in 1 row of the source"),
+    "key twice": ([ROW, ROW], {}, ValueError, r"more than once in the source, for example id=1 \(2 times\)"),
+    "no such key": ([ROW], {"key_columns": "idd"}, ValueError, "no key column idd"),
+    "key only in the source": ([{**ROW, "w": 1}], {"key_columns": "w"}, ValueError, "no key column w"),
+    "key named twice": ([ROW], {"key_columns": ["id", "ID"]}, ValueError, "named twice"),
+    "no key": ([ROW], {"key_columns": []}, ValueError, "no key columns"),
+    "key of another kind": ([{"id": "1"}], {}, TypeError, "id is bigint .* and string in the source"),
+    "key with digits that are lost": (
+        "SELECT 1.5BD AS id, 'a' AS v", {}, pa.ArrowInvalid, r"id is bigint .* and decimal\(2,1\)"),
+    "extra column": ([{**ROW, "w": 1}], {}, SchemaMismatchError, "has no column w"),
+    "column twice": ("SELECT 1L AS id, 1 AS v, 2 AS V", {}, SchemaMismatchError, "column v more than once"),
+    "strategy": ([ROW], {"strategy": "upsurt"}, ValueError, "did you mean upsert"),
+    "dedup_order_by": ([ROW], {"dedup_order_by": "v"}, ValueError, "no meaning for the strategy upsert"),
+    "delete_when": ([ROW], {"strategy": "insert", "delete_when": "true"}, ValueError, "no meaning"),
+    "partition_by": ([ROW], {"strategy": "update", "partition_by": "v"}, ValueError, "no meaning"),
+    "rewrite_mode": ([ROW], {"rewrite_mode": "partly"}, ValueError, "rewrite_mode 'partly'"),
+    "full_merge": ([ROW], {"strategy": "full_merge", "rewrite_mode": "incremental"}, ValueError, "be incremental"),
+    "columns": ([ROW], {"columns": ["w"]}, ValueError, "no column w"),
+    "sequence_by": ([ROW], {"sequence_by": "n"}, ValueError, "the source has no column n"),
+    "forgotten sequence": (
+        [{**ROW, "n": 1}], {"sequence_by": "n", "delete_when": "n = 1"}, ValueError, "soft_delete"),
+    "soft_delete": ([ROW], {"delete_when": "true", "soft_delete": "v"}, SchemaMismatchError, "BOOLEAN"),
+    "other partitioning": ([ROW], {"partition_by": ["v"]}, ValueError, "partition_by"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def table(spark: SparkSession) -> Table:
+    made = lakemend.table(spark, "bad.merges")
+    made.append([{"id": 1, "v": "old", "n": 1}])
+    return made
+
+
+@pytest.mark.parametrize("what", BAD)
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.sampled
+def test_bad(spark: SparkSession, table: Table, what: str, dry_run: bool) -> None:
+    source, options, kind, said = BAD[what]
+    version = table.version
+    with pytest.raises(kind, match=said) as error:
+        table.merge(
+            **{"key_columns": "id", "dry_run": dry_run, **options},
+            source=spark.sql(source) if isinstance(source, str) else source,
+        )
+    assert error.value.remedy  # type: ignore[attr-defined]
+    assert table.version == version
+
+
+def test_a_null_key_in_the_table(spark: SparkSession, namespace: str) -> None:
+    table = lakemend.table(spark, f"{namespace}.t")
+    table.append([{"id": 1, "v": "a"}, {"id": None, "v": "b"}])
+    with pytest.raises(InvalidInputError, match="id is NULL in 1 row of"):
+        table.merge([{"id": 1, "v": "new"}], "id")
+    assert table.version == 0
+
+
+def test_an_empty_text_is_no_key_where_it_is_a_partition(spark: SparkSession, namespace: str) -> None:
+    spark.sql(f"CREATE TABLE {namespace}.t (k STRING, v INT) PARTITIONED BY (k)")
+    with pytest.raises(InvalidInputError, match="k is NULL in 1 row of the source"):
+        lakemend.table(spark, f"{namespace}.t").merge([{"k": "", "v": 1}], "k")
+
+
+def test_modes_of_write(table: Table) -> None:
+    for settings in ({"mode": "overwrite"}, {"mode": "append"}, {"where": "id = 1"}):
+        with pytest.raises(ValueError, match=r"leave|takes no condition"):
+            table.write([ROW], strategy="upsert", key_columns="id", **settings)
+    with pytest.raises(ValueError, match="belong to a merge"):
+        table.write([ROW], key_columns="id")
+    with pytest.raises(ValueError, match="no key columns"):
+        table.write([ROW], strategy="upsert")
+
+
+def test_a_source_that_is_not_there(table: Table, tmp_path: Any) -> None:
+    with pytest.raises(OSError, match="merge cannot read its source"):
+        table.merge(str(tmp_path / "none"), "id")
+    with pytest.raises(FileNotFoundError):
+        table.merge("bad.nothing", "id")
+
+
+def test_a_violated_constraint(spark: SparkSession, namespace: str) -> None:
+    spark.sql(f"CREATE TABLE {namespace}.t (id BIGINT NOT NULL, v INT, CONSTRAINT some CHECK (v > 0))")
+    table = lakemend.table(spark, f"{namespace}.t")
+    table.merge([{"id": 1, "v": 1}], "id")
+    with pytest.raises(lakemend.ConstraintViolationError):
+        table.merge([{"id": 1, "v": -1}, {"id": 2, "v": 1}], "id")
+    assert rows(table) == [(1, 1)]
