@@ -9,11 +9,11 @@ from pyspark.sql import DataFrame
 from lakemend.spelling import nearest
 
 _SOON = "it is not there yet"
-_UPSERT = "run MERGE INTO … with spark.sql, or call replace_using(rows, key_columns)"
 _REWRITE = f"{_SOON}: overwrite(table.to_df().coalesce(…)) writes the files again"
 _KNOWN = {
-    "merge": _UPSERT,
-    "upsert": _UPSERT,
+    "upsert": "call merge(rows, key_columns)",
+    "mergeInto": "call merge(rows, key_columns), or run MERGE INTO … with spark.sql",
+    "scd2": "call merge(rows, key_columns, 'scd2')",
     "toDF": "call to_df()",
     "to_pandas": "call to_df().toPandas()",
     "to_polars": "call polars.from_arrow(table.to_arrow())",

@@ -36,7 +36,7 @@ def test_texts() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("merge", "MERGE INTO"),
+        ("upsert", "call merge(rows, key_columns)"),
         ("count", "to_df().count"),
         ("optimize", "not there yet"),
         ("overwite", "did you mean overwrite?"),
