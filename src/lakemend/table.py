@@ -36,6 +36,8 @@ from lakemend.errors import (
 from lakemend.formats.zone import in_zone
 from lakemend.incoming import to_frame
 from lakemend.instead import instead_of
+from lakemend.maintenance.compact import compact
+from lakemend.maintenance.partitions import PartitionFilter
 from lakemend.redaction import logger, redacted
 from lakemend.replace import Settings, replace_on, replace_using, replace_where
 from lakemend.report import Report
@@ -324,6 +326,37 @@ class Table:
         return delete(self, where, dry_run=dry_run, retries=retries)
 
     # ---- maintenance
+
+    def compact(
+        self,
+        target_mb_per_file: float = 128,
+        target_rows_per_file: int | None = None,
+        partition_filter: PartitionFilter | None = None,
+        compression: str | None = None,
+        *,
+        dry_run: bool = False,
+        batches: int | None = None,
+        retries: int = 0,
+        progress: bool | None = None,
+    ) -> Report:
+        """Makes few large files of many small ones, and drops masked rows for good; rows stay as they are.
+
+        `partition_filter` is a prefix such as "date=2025-11-04", a list of them, or a Column over partition columns.
+        `batches` is the number of versions the work lands in; `retries` how often files are planned again that another
+        writer has changed meanwhile. `report.plan` lists what is written again, also for a dry run.
+        """
+        self._require_newest()
+        return compact(
+            self,
+            target_mb_per_file=target_mb_per_file,
+            target_rows_per_file=target_rows_per_file,
+            partition_filter=partition_filter,
+            compression=compression,
+            dry_run=dry_run,
+            batches=batches,
+            retries=retries,
+            progress=progress,
+        )
 
     def vacuum(self, *, dry_run: bool = False, older_than: str | timedelta | None = None) -> Report:
         """Which files no version needs any more: `plan["files"]` of the report. Needs no Spark job.

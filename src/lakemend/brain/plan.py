@@ -41,10 +41,13 @@ def plan(
     without: Predicate | None = None,
 ) -> dict[str, Any]:
     with _uncollected():
-        return _plan(snapshot, kept_rows(snapshot, predicates, without), stats_columns)
+        return described(snapshot, kept_rows(snapshot, predicates, without), stats_columns)
 
 
-def _plan(snapshot: Snapshot, rows: pa.Array, stats_columns: Sequence[Sequence[str]] | None) -> dict[str, Any]:
+def described(
+    snapshot: Snapshot, rows: pa.Array, stats_columns: Sequence[Sequence[str]] | None = None
+) -> dict[str, Any]:
+    """The files at these rows of `Snapshot.files`."""
     files = snapshot.files
     every = len(rows) == files.num_rows
     kept = files if every else files.take(rows)
