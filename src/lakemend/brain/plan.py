@@ -49,7 +49,7 @@ def described(
 ) -> dict[str, Any]:
     """The files at these rows of `Snapshot.files`."""
     files = snapshot.files
-    every = len(rows) == files.num_rows
+    every = rows.equals(pa.array(range(files.num_rows), pa.int64()))
     kept = files if every else files.take(rows)
     urls = file_urls(snapshot, kept["path"])
     names = [field.name for field in snapshot.metadata.partitioning]

@@ -43,6 +43,9 @@ from lakemend.report import Report
 if TYPE_CHECKING:
     from lakemend.table import Table
 
+# Each look leaves fewer files than the one before, or fewer masked ones; sizes are seldom so wrong that it takes three.
+_LOOKS = 20
+
 
 def compact(
     table: Table,
@@ -71,7 +74,9 @@ def compact(
     outcome, first = Outcome(), scope
     # The files there were, and those made of them: what others append meanwhile is for the next run.
     mine = set(urls_of(scope.opened.snapshot, scope.files))
-    while groups:
+    for _ in range(_LOOKS):
+        if not groups:
+            break
         lost = len(outcome.lost)
         for size, todo in _by_size(groups, target):
             write = _writer(scope.opened, size, target, codec)

@@ -52,17 +52,28 @@ def _cow(table: Table) -> None:
 
 def writers() -> dict[str, Writer]:
     """On a table of rows with ids from 0, partitioned by `p` = id % 3."""
-    one: Callable[[Table], object] = lambda t: t.delete("id = 1")
-    update: Callable[[Table], object] = lambda t: t.update(set={"v": "0.5"}, where="id IN (2, 5)")
-    part: Callable[[Table], object] = lambda t: t.delete("p = 2")
-    some: Callable[[Table], object] = lambda t: t.update(set={"s": "'x'"}, where="id < 3")
-    replaced: Callable[[Table], object] = lambda t: t.replace_where(
-        t.spark.sql("SELECT 4L AS id, 1L AS p, 'r' AS s, 2.0D AS v"), "p = 1"
-    )
-    merged: Callable[[Table], object] = lambda t: t.spark.sql(
-        f"MERGE INTO {t.name} t USING (SELECT 3L AS id UNION ALL SELECT 9000L) s ON t.id = s.id "
-        "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, p, s, v) VALUES (s.id, 0, 'm', 0.0)"
-    )
+
+    def one(table: Table) -> object:
+        return table.delete("id = 1")
+
+    def update(table: Table) -> object:
+        return table.update(set={"v": "0.5"}, where="id IN (2, 5)")
+
+    def part(table: Table) -> object:
+        return table.delete("p = 2")
+
+    def some(table: Table) -> object:
+        return table.update(set={"s": "'x'"}, where="id < 3")
+
+    def replaced(table: Table) -> object:
+        return table.replace_where(table.spark.sql("SELECT 4L AS id, 1L AS p, 'r' AS s, 2.0D AS v"), "p = 1")
+
+    def merged(table: Table) -> object:
+        return table.spark.sql(
+            f"MERGE INTO {table.name} t USING (SELECT 3L AS id UNION ALL SELECT 9000L) s ON t.id = s.id "
+            "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, p, s, v) VALUES (s.id, 0, 'm', 0.0)"
+        )
+
     return {
         "append": Writer(_append, 0, _append),
         "delete of a row": Writer(one, 1, one),

@@ -34,8 +34,9 @@ object Rewrites {
   /** Writes each group of files again in a task of its own. `groups`: how many of the files are in each. */
   def groups(spark: SparkSession, table: String, files: String, groups: Array[Int], options: JMap[String, String]): String = {
     val meta = new TableMeta(Bridge.mapper.readTree(table))
-    val rest = GivenFiles.of(Bridge.mapper.readTree(files), meta).iterator
-    val scan = new GroupedFiles(meta, groups.toSeq.map(count => rest.take(count).toIndexedSeq))
+    val all = GivenFiles.of(Bridge.mapper.readTree(files), meta)
+    val starts = groups.scanLeft(0)(_ + _)
+    val scan = new GroupedFiles(meta, groups.indices.map(i => all.slice(starts(i), starts(i + 1))))
     write(meta, options)(WriteTasks.rows(spark, scan))
   }
 
