@@ -44,6 +44,7 @@ class Outcome:
 
     removed: set[str] = field(default_factory=set)
     added: dict[str, dict[str, Any]] = field(default_factory=dict)
+    made: dict[frozenset[str], list[str]] = field(default_factory=dict)  # by the files of a group, the new ones
     lost: list[dict[str, Any]] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     reports: list[dict[str, Any]] = field(default_factory=list)
@@ -98,15 +99,15 @@ def _commit(
         try:
             answer = brain.ask("commit", _request(opened, groups, token, parameters))
         except CommitConflictError as error:
-            group = _of_file(opened, groups, error)
-            if group is None:
+            loser = _of_file(opened, groups, error)
+            if loser is None:
                 _discard(opened, groups, token)
                 raise
-            log.warning("%d files of %s stay as they are: %s", len(group[0].files), opened.table.name, error)
+            log.warning("%d files of %s stay as they are: %s", len(loser[0].files), opened.table.name, error)
             # No version has the token of a commit that failed, and the others land under another one.
-            _discard(opened, [group], token)
-            outcome.lost.append({"files": urls_of(opened.snapshot, group[0].files), "because": str(error)})
-            groups.remove(group)
+            _discard(opened, [loser], token)
+            outcome.lost.append({"files": urls_of(opened.snapshot, loser[0].files), "because": str(error)})
+            groups.remove(loser)
             token = str(uuid.uuid4())
         except CommitUnknownError:
             raise
@@ -115,8 +116,11 @@ def _commit(
             raise
         else:
             root = opened.loaded["location"].rstrip("/")
-            outcome.removed |= {url for group, _ in groups for url in urls_of(opened.snapshot, group.files)}
-            outcome.added |= {f"{root}/{file['path']}": file for _, made in groups for file in made.files}
+            for group, made in groups:
+                gone, new = urls_of(opened.snapshot, group.files), {f"{root}/{f['path']}": f for f in made.files}
+                outcome.removed |= set(gone)
+                outcome.added |= new
+                outcome.made[frozenset(gone)] = list(new)
             outcome.reports.append(answer["report"])
             if answer["version"] is not None:
                 outcome.versions.append(int(answer["version"]))

@@ -23,6 +23,7 @@ from lakemend.maintenance.rewrite_plan import (
     Scope,
     codec_of,
     facts_of,
+    live_bytes,
     narrowed,
     open_newest,
     scope_of,
@@ -65,7 +66,7 @@ def compact(
     started = time.perf_counter()
     scope = scope_of(open_newest(table), partition_filter)
     groups = groups_of(scope, target)
-    facts = facts_of(scope, groups, codec_of(scope.opened, codec), dry_run, _live_bytes(scope))
+    facts = facts_of(scope, groups, codec_of(scope.opened, codec), dry_run, live_bytes(scope))
     report = planned_report("compact", scope, facts)
     planned = time.perf_counter() - started
     if dry_run or not groups:
@@ -123,8 +124,3 @@ def groups_of(scope: Scope, target: Target) -> list[Group]:
                     Group(rows, max(1, int(np.ceil(weight / target.size))), int(sizes[list(rows)].sum()), weight)
                 )
     return groups
-
-
-def _live_bytes(scope: Scope) -> np.ndarray:
-    files = scope.opened.snapshot.files
-    return np.asarray(files["size"].to_numpy() * live_shares(files))

@@ -59,7 +59,7 @@ def chosen(
             remedy="leave partition_filter out",
             partition_filter=str(filter),
         )
-    condition = filter if isinstance(filter, Column) else _any_of(_texts(filter), names, schema)
+    condition = condition_of(filter, names, schema)
     table = pa.table(
         {_AT: pa.array(range(len(partitions)), pa.int64())} | dict(zip(names, partitions.flatten(), strict=True))
     )
@@ -76,6 +76,10 @@ def chosen(
     found = np.zeros(len(partitions), bool)
     found[kept] = True
     return found
+
+
+def condition_of(filter: PartitionFilter, names: Sequence[str], schema: StructType) -> Column:
+    return filter if isinstance(filter, Column) else _any_of(_texts(filter), names, schema)
 
 
 def _texts(filter: object) -> list[str]:

@@ -17,6 +17,7 @@ from lakemend.errors import TableNotFoundError
 from lakemend.formats.format import Snapshot
 from lakemend.formats.zone import in_zone
 from lakemend.maintenance.partitions import PartitionFilter, chosen, partition_numbers
+from lakemend.maintenance.target import live_shares
 
 if TYPE_CHECKING:
     from lakemend.table import Table
@@ -44,6 +45,7 @@ class Group:
     outputs: int
     bytes: int
     weight: float
+    rows: int = 0  # alive, as far as the log tells
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,12 @@ def facts_of(scope: Scope, groups: Sequence[Group], codec: str, dry_run: bool, l
         "dry_run": dry_run,
         "planned_groups": [urls_of(snapshot, group.files) for group in groups],
     }
+
+
+def live_bytes(scope: Scope) -> np.ndarray:
+    """Of each file of the snapshot."""
+    files = scope.opened.snapshot.files
+    return np.asarray(files["size"].to_numpy() * live_shares(files))
 
 
 def codec_of(opened: Opened, compression: str | None) -> str:

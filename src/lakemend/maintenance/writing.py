@@ -48,12 +48,12 @@ def write_frame(
     return _by_group(said, tasks)
 
 
-def frame_of(opened: Opened, group: Group, *, with_positions: bool) -> DataFrame:
+def frame_of(opened: Opened, group: Group) -> DataFrame:
     """The live rows of a group's files."""
     spark = opened.table.spark
     files = _files(opened, group.files)
     table = _table(opened, UNLIMITED)
-    return DataFrame(rewrites(spark).frame(spark._jsparkSession, table, files, with_positions), spark)
+    return DataFrame(rewrites(spark).frame(spark._jsparkSession, table, files), spark)
 
 
 def _table(opened: Opened, file_bytes: int) -> str:

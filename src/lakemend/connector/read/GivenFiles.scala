@@ -5,11 +5,11 @@ import java.util.{Set => JSet}
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
-import lakemend.catalog.{MetadataColumns, Reads, TableMeta}
+import lakemend.catalog.{Reads, TableMeta}
 import lakemend.joins.Grouping
 import org.apache.spark.sql.connector.catalog.{Column, SupportsRead, Table, TableCapability}
 import org.apache.spark.sql.connector.read.{InputPartition, Scan, ScanBuilder, SupportsPushDownRequiredColumns}
-import org.apache.spark.sql.types.{LongType, StructField, StructType}
+import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** A request for files that are known already. */
@@ -30,13 +30,10 @@ class GroupedFiles(meta: TableMeta, groups: Seq[Seq[DataFile]])
 
 /**
  * Some files of one version of a table, as a table of its own for a query: values as they are stored, without blanks that
- * a session would add to them. `withPositions`: with the column `_pos`.
+ * a session would add to them.
  */
-class FilesTable(meta: TableMeta, files: IndexedSeq[DataFile], withPositions: Boolean) extends Table with SupportsRead {
-  private val shown: StructType = {
-    val columns = StructType(meta.schema.fields.map(f => StructField(f.name, f.dataType, f.nullable)))
-    if (withPositions) columns.add(MetadataColumns.Position, LongType, nullable = false) else columns
-  }
+class FilesTable(meta: TableMeta, files: IndexedSeq[DataFile]) extends Table with SupportsRead {
+  private val shown: StructType = StructType(meta.schema.fields.map(f => StructField(f.name, f.dataType, f.nullable)))
 
   override def name: String = s"${meta.name} (${files.length} files)"
   override def columns: Array[Column] = shown.fields.map(f => Column.create(f.name, f.dataType, f.nullable))

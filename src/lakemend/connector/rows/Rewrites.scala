@@ -25,9 +25,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  */
 object Rewrites {
   /** Some files of a table as a frame. */
-  def frame(spark: SparkSession, table: String, files: String, withPositions: Boolean): Dataset[Row] = {
+  def frame(spark: SparkSession, table: String, files: String): Dataset[Row] = {
     val meta = new TableMeta(Bridge.mapper.readTree(table))
-    val given = new FilesTable(meta, GivenFiles.of(Bridge.mapper.readTree(files), meta), withPositions)
+    val given = new FilesTable(meta, GivenFiles.of(Bridge.mapper.readTree(files), meta))
     Dataset.ofRows(spark, DataSourceV2Relation.create(given, None, None, CaseInsensitiveStringMap.empty))
   }
 
