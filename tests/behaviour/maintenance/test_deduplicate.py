@@ -173,12 +173,8 @@ def test_against_plain_python(
     ranks = [n for n in (order or []) if n not in own] + [n for n in names if n not in own and n not in (order or [])]
 
     def rank(row: Any) -> Any:
-        return [
-            (row[names.index(n)] is not None, row[names.index(n)] or type(row[names.index(n)])())
-            if row[names.index(n)] is not None
-            else (False,)
-            for n in ranks
-        ]
+        values = [row[names.index(n)] for n in ranks]
+        return [(False,) if value is None else (True, value) for value in values]
 
     best: dict[Any, Any] = {}
     for row in rows:
