@@ -10,7 +10,6 @@ from lakemend.spelling import nearest
 
 _SOON = "it is not there yet"
 _UPSERT = "run MERGE INTO … with spark.sql, or call replace_using(rows, key_columns)"
-_REWRITE = f"{_SOON}: overwrite(table.to_df().coalesce(…)) writes the files again"
 _RESTORE = f"{_SOON}: call overwrite(table.as_of(version=…).to_df())"
 _KNOWN = {
     "merge": _UPSERT,
@@ -21,9 +20,10 @@ _KNOWN = {
     "insert": "call append(rows)",
     "scan": "call to_df(), or to_arrow(where=…)",
     "load_as_version": "call as_of(version=…)",
-    "optimize": _REWRITE,
-    "compact": _REWRITE,
-    "zorder": _REWRITE,
+    "zorder": 'call optimize(["a", "b"])',
+    "z_order": 'call optimize(["a", "b"])',
+    "executeCompaction": "call compact()",
+    "executeZOrderBy": 'call optimize(["a", "b"])',
     "restore": _RESTORE,
     "restoreToVersion": _RESTORE,
     "restoreToTimestamp": _RESTORE,
