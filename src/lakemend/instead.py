@@ -8,8 +8,6 @@ from pyspark.sql import DataFrame
 
 from lakemend.spelling import nearest
 
-_SOON = "it is not there yet"
-_REWRITE = f"{_SOON}: overwrite(table.to_df().coalesce(…)) writes the files again"
 _KNOWN = {
     "upsert": "call merge(rows, key_columns)",
     "mergeInto": "call merge(rows, key_columns), or run MERGE INTO … with spark.sql",
@@ -20,13 +18,14 @@ _KNOWN = {
     "insert": "call append(rows)",
     "scan": "call to_df(), or to_arrow(where=…)",
     "load_as_version": "call as_of(version=…)",
-    "optimize": _REWRITE,
-    "compact": _REWRITE,
-    "zorder": _REWRITE,
     "restoreToVersion": "call restore(version=…)",
     "restoreToTimestamp": "call restore(timestamp=…)",
     "create_checkpoint": "call checkpoint()",
     "cleanup_metadata": "call checkpoint(), after which the log is cleaned up",
+    "zorder": 'call optimize(["a", "b"])',
+    "z_order": 'call optimize(["a", "b"])',
+    "executeCompaction": "call compact()",
+    "executeZOrderBy": 'call optimize(["a", "b"])',
 }
 
 

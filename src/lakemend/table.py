@@ -37,6 +37,10 @@ from lakemend.formats.zone import in_zone
 from lakemend.health import Health
 from lakemend.incoming import to_frame
 from lakemend.instead import instead_of
+from lakemend.maintenance.compact import compact
+from lakemend.maintenance.deduplicate import deduplicate
+from lakemend.maintenance.optimize import optimize
+from lakemend.maintenance.partitions import PartitionFilter
 from lakemend.redaction import logger, redacted
 from lakemend.replace import Settings, replace_on, replace_using, replace_where
 from lakemend.report import Report
@@ -389,6 +393,96 @@ class Table:
         return delete(self, where, dry_run=dry_run, retries=retries)
 
     # ---- maintenance
+
+    def compact(
+        self,
+        target_mb_per_file: float = 128,
+        target_rows_per_file: int | None = None,
+        partition_filter: PartitionFilter | None = None,
+        compression: str | None = None,
+        *,
+        dry_run: bool = False,
+        batches: int | None = None,
+        retries: int = 0,
+        progress: bool | None = None,
+    ) -> Report:
+        """Makes few large files of many small ones, and drops masked rows for good; rows stay as they are.
+
+        `partition_filter` is a prefix such as "date=2025-11-04", a list of them, or a Column over partition columns.
+        `batches` is the number of versions the work lands in; `retries` how often files are planned again that another
+        writer has changed meanwhile. `report.plan` lists what is written again, also for a dry run.
+        """
+        self._require_newest()
+        return compact(
+            self,
+            target_mb_per_file=target_mb_per_file,
+            target_rows_per_file=target_rows_per_file,
+            partition_filter=partition_filter,
+            compression=compression,
+            dry_run=dry_run,
+            batches=batches,
+            retries=retries,
+            progress=progress,
+        )
+
+    def optimize(
+        self,
+        zorder_columns: str | Sequence[str],
+        target_mb_per_file: float = 256,
+        target_rows_per_file: int | None = None,
+        partition_filter: PartitionFilter | None = None,
+        compression: str | None = None,
+        deduplicate_key_columns: str | Sequence[str] | None = None,
+        dedup_order_by: str | Sequence[str] | None = None,
+        *,
+        curve: str = "hilbert",
+        dry_run: bool = False,
+        batches: int | None = None,
+        retries: int = 0,
+        progress: bool | None = None,
+    ) -> Report:
+        """Writes the table again so that rows close in several columns lie in the same files.
+
+        `curve` is "hilbert" or "zorder". With `deduplicate_key_columns` one row of each key is left first, as
+        `deduplicate` leaves it. `report.plan["skipping"]` tells how many files queries skip before and after.
+        """
+        self._require_newest()
+        return optimize(
+            self,
+            zorder_columns,
+            target_mb_per_file=target_mb_per_file,
+            target_rows_per_file=target_rows_per_file,
+            partition_filter=partition_filter,
+            compression=compression,
+            deduplicate_key_columns=deduplicate_key_columns,
+            dedup_order_by=dedup_order_by,
+            curve=curve,
+            dry_run=dry_run,
+            batches=batches,
+            retries=retries,
+            progress=progress,
+        )
+
+    def deduplicate(
+        self,
+        key_columns: str | Sequence[str] | None = None,
+        dedup_order_by: str | Sequence[str] | None = None,
+        partition_filter: PartitionFilter | None = None,
+        *,
+        dry_run: bool = False,
+        retries: int | None = None,
+    ) -> Report:
+        """Leaves one row of each key: the highest by `dedup_order_by`, NULL lowest; ties are decided by the other
+        columns. Without keys, rows that are equal in every column are left once."""
+        self._require_newest()
+        return deduplicate(
+            self,
+            key_columns=key_columns,
+            dedup_order_by=dedup_order_by,
+            partition_filter=partition_filter,
+            dry_run=dry_run,
+            retries=retries,
+        )
 
     def vacuum(
         self, retain: str | timedelta | None = None, *, dry_run: bool = False, lose_history: bool = False

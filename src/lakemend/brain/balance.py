@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lakemend.brain.verb import ROW_LEVEL
+from lakemend.brain.verb import COMPACT, ROW_LEVEL
 from lakemend.errors import InvalidInputError, LakemendError
 
 _REPORT = "nothing was changed; this is a defect of Lakemend: report it with the statement and its EXPLAIN"
@@ -42,7 +42,7 @@ def told_tally(request: Mapping[str, Any]) -> Tally | None:
     """The tally of a commit request; None for one that takes or brings whole files only."""
     told = request.get("tally")
     if told is None:
-        if request.get("operation") in ROW_LEVEL:
+        if request.get("operation") in (COMPACT, *ROW_LEVEL):
             raise InvalidInputError(
                 f"the {request['operation']} does not say what became of the table's rows",
                 cause="without that nobody can tell whether one was doubled or lost",
@@ -51,6 +51,19 @@ def told_tally(request: Mapping[str, Any]) -> Tally | None:
         return None
     numbers = {name: int(told[name]) for name in ("copied", "updated", "deleted", "inserted")}
     return Tally(**numbers, places=int(told["places"]) if told.get("places") is not None else None)
+
+
+def require_moved(request: Mapping[str, Any], tally: Tally) -> None:
+    """A compaction takes files out and brings others with the same rows, and does nothing else."""
+    others = [name for name in ("updated", "deleted", "inserted") if getattr(tally, name)]
+    others += [
+        key for key in ("masked", "feed", "predicates", "schema", "schema_changes", "staged") if request.get(key)
+    ]
+    if others:
+        raise InvalidInputError(
+            f"a compaction changes no rows, and this one comes with {', '.join(others)}",
+            remedy="this is a defect of the caller; report it with the call",
+        )
 
 
 def require_balance(operation: str, tally: Tally, written: int, died: int, places: int | None) -> None:

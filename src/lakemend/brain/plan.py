@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -41,12 +42,15 @@ def plan(
     without: Predicate | None = None,
 ) -> dict[str, Any]:
     with _uncollected():
-        return _plan(snapshot, kept_rows(snapshot, predicates, without), stats_columns)
+        return described(snapshot, kept_rows(snapshot, predicates, without), stats_columns)
 
 
-def _plan(snapshot: Snapshot, rows: pa.Array, stats_columns: Sequence[Sequence[str]] | None) -> dict[str, Any]:
+def described(
+    snapshot: Snapshot, rows: pa.Array, stats_columns: Sequence[Sequence[str]] | None = None
+) -> dict[str, Any]:
+    """The files at these rows of `Snapshot.files`."""
     files = snapshot.files
-    every = len(rows) == files.num_rows
+    every = len(rows) == files.num_rows and rows.equals(pa.array(np.arange(files.num_rows), rows.type))
     kept = files if every else files.take(rows)
     urls = file_urls(snapshot, kept["path"])
     names = [field.name for field in snapshot.metadata.partitioning]

@@ -18,7 +18,7 @@ from lakemend.brain.predicates import conjunction
 from lakemend.brain.row_counts import rows_changed
 from lakemend.brain.statement_predicates import brought_predicate, read_predicate, reads_more, replaced_predicate
 from lakemend.brain.target import Options, Target
-from lakemend.brain.verb import REPLACED_TEXT
+from lakemend.brain.verb import COMPACT, REPLACED_TEXT
 from lakemend.errors import InvalidInputError
 from lakemend.formats.format import Change, FooterStats, Masked, Metadata, NewFile, Removed
 from lakemend.formats.properties import isolation
@@ -51,6 +51,7 @@ def requested_change(target: Target, request: Mapping[str, Any], verb: str, opti
         parameters["predicate"] = request["condition"]
     elif verb in ("update", "delete", "merge") and read is not None and "predicate" not in parameters:
         parameters["predicate"] = to_sql(read)
+    parameters |= request.get("parameters") or {}
     change = Change(
         operation=verb,
         parameters={key: value for key, value in parameters.items() if value is not None},
@@ -65,6 +66,7 @@ def requested_change(target: Target, request: Mapping[str, Any], verb: str, opti
         metadata=target.metadata,
         replaces_table=target.replaces,
         transaction=options.transaction,
+        data_change=request.get("operation") != COMPACT,
         user_metadata=options.get("userMetadata"),
         isolation=_isolation(target, verb, metadata),
     )

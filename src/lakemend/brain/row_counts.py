@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from lakemend.brain import leaving
-from lakemend.brain.balance import require_balance, told_tally
+from lakemend.brain.balance import require_balance, require_moved, told_tally
 from lakemend.brain.plan import live_rows
 from lakemend.brain.tables import OpenTable
-from lakemend.brain.verb import REPLACED_TEXT
+from lakemend.brain.verb import COMPACT, REPLACED_TEXT
 from lakemend.errors import LakemendError
 from lakemend.formats.format import Change, Removed, Snapshot
 
@@ -33,6 +33,8 @@ def rows_changed(
     tally = told_tally(request)
     if tally is not None:
         assert base is not None
+        if request.get("operation") == COMPACT:
+            require_moved(request, tally)
         died, places = leaving.rows_seen(request, base, opened.table.store, with_places=tally.places is not None)
         try:
             require_balance(change.operation, tally, written, died + sum(dead.values()), places)

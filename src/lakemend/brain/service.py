@@ -127,6 +127,9 @@ class Brain:
         opened, snapshot = load.look_up(address, {"version": version})
         return facts.detail(opened, snapshot, address.shown)
 
+    def snapshot(self, identity: Mapping[str, Any], version: int | None = None) -> Snapshot:
+        return load.look_up(self.address(identity), {"version": version})[1]
+
     def first_rows(self, identity: Mapping[str, Any], limit: int, version: int | None = None) -> pa.Table:
         opened, snapshot = load.look_up(self.address(identity), {"version": version})
         return first_rows(opened, snapshot, limit)

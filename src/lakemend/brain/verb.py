@@ -14,7 +14,9 @@ from lakemend.errors import InvalidInputError
 
 ROW_LEVEL = ("rewrite_files", "mask_rows")
 _REPLACE = ("replace_where", "replace_using", "replace_on")
-OPERATIONS = ("append", "overwrite", "overwrite_dynamic", "delete_where", *_REPLACE, *ROW_LEVEL)
+# Rows written again as they are.
+COMPACT = "compact"
+OPERATIONS = ("append", "overwrite", "overwrite_dynamic", "delete_where", COMPACT, *_REPLACE, *ROW_LEVEL)
 # Where history shows what was replaced.
 REPLACED_TEXT = {"replace_where": "predicate", "replace_using": "replaceUsing", "replace_on": "replaceOn"}
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from pyroaring import BitMap64
 
-from lakemend.brain.balance import Tally, require_balance, told_tally
+from lakemend.brain.balance import Tally, require_balance, require_moved, told_tally
 from lakemend.brain.places import Places
 from lakemend.errors import InvalidInputError, LakemendError
 
@@ -82,3 +83,27 @@ def test_the_numbers_stay_those_of_the_connector() -> None:
     """`Places` in connector/rows/Tally.scala draws the same; tests/plans hold the two together on real statements."""
     found = [number(Places("t"), "file:/a b/ä", i) for i in (0, 70_000)]
     assert found == [8751343159263804357, 10292350789602600537]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"tally": {"copied": 1, "updated": 1, "deleted": 0, "inserted": 0}},
+        {"tally": {"copied": 1, "updated": 0, "deleted": 1, "inserted": 0}},
+        {"tally": {"copied": 1, "updated": 0, "deleted": 0, "inserted": 1}},
+        {"masked": {"a": ""}}, {"predicates": [{"op": "ALWAYS_TRUE"}]}, {"schema": {"fields": []}},
+        {"feed": [{}]}, {"schema_changes": [{}]}, {"staged": {"kind": "replace"}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_compaction_does_nothing_else(more: dict[str, Any]) -> None:
+    request = {"operation": "compact", "tally": {"copied": 1, "updated": 0, "deleted": 0, "inserted": 0}, **more}
+    tally = told_tally(request)
+    assert tally is not None
+    with pytest.raises(InvalidInputError, match="changes no rows"):
+        require_moved(request, tally)
+
+
+def test_a_compaction_says_what_it_saw() -> None:
+    with pytest.raises(InvalidInputError, match="does not say"):
+        told_tally({"operation": "compact"})

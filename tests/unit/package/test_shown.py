@@ -38,7 +38,7 @@ def test_texts() -> None:
     [
         ("upsert", "call merge(rows, key_columns)"),
         ("count", "to_df().count"),
-        ("optimize", "not there yet"),
+        ("zorder", "call optimize"),
         ("overwite", "did you mean overwrite?"),
         ("nonsense", None),
         ("_ipython_display_", None),

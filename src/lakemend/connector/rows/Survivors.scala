@@ -1,9 +1,9 @@
 package lakemend.rows
 
 import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
-import lakemend.catalog.{Reads, TableMeta}
+import lakemend.catalog.Reads
 import lakemend.joins.Grouping
-import lakemend.read.{DataFile, FilePlan, LakeScan, ScanRequest}
+import lakemend.read.{DataFile, GivenFiles, LakeScan}
 import lakemend.write._
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.lakemend.WriteTasks
@@ -31,10 +31,4 @@ class Survivors(job: WriteJob) {
     val added = request.get("added").asInstanceOf[ArrayNode]
     written.foreach(file => added.add(file.toWire(layout.statsColumns)))
   }
-}
-
-/** A scan of files that are known already. */
-private class GivenFiles(meta: TableMeta, files: IndexedSeq[DataFile]) extends ScanRequest(meta, Nil, Nil) {
-  override def plan(statsColumns: Seq[Seq[String]]): FilePlan =
-    new FilePlan(files.length, files, files.map(_ => null))
 }

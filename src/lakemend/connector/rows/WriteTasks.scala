@@ -21,12 +21,27 @@ import org.apache.spark.unsafe.types.UTF8String
  */
 object WriteTasks {
   /** Writes the rows of a scan. */
-  def run(spark: SparkSession, scan: LakeScan, factory: DataWriterFactory): Seq[WriterCommitMessage] = {
+  def run(spark: SparkSession, scan: LakeScan, factory: DataWriterFactory): Seq[WriterCommitMessage] =
+    run(rows(spark, scan), factory)(identity)
+
+  /** The rows of a scan, in the tasks that it plans. */
+  def rows(spark: SparkSession, scan: LakeScan): RDD[InternalRow] = {
     val partitions = scan.planInputPartitions.toSeq
     val reader = scan.createReaderFactory
     val columnar = partitions.forall(reader.supportColumnarReads)
     val read = new DataSourceRDD(spark.sparkContext, partitions.map(Some(_)), reader, columnar, Map.empty)
-    run(read, factory)(rows => if (columnar) unpacked(rows) else rows)
+    if (columnar) read.mapPartitions(unpacked) else read
+  }
+
+  /** Writes rows; what each task's writer says, in the order of the tasks, and how many rows came to it. */
+  def counted(rdd: RDD[InternalRow], factory: DataWriterFactory): Seq[(WriterCommitMessage, Long)] = {
+    val write = (task: TaskContext, rows: Iterator[InternalRow]) => {
+      var count = 0L
+      val counting = rows.map { row => count += 1; row }
+      val said = DataWritingSparkTask.run(factory, task, counting, useCommitCoordinator = true, Map.empty)
+      (said.writerCommitMessage.toString, count)
+    }
+    rdd.sparkContext.runJob(rdd, write).toSeq.map { case (message, count) => (new FileMessage(message), count) }
   }
 
   /** Writes texts, each a row of one column. */

@@ -32,6 +32,9 @@ class WriteJob(val meta: TableMeta, val info: LogicalWriteInfo, send: ObjectNode
   /** To be called before tasks start: they name their files to the driver before they count as done. */
   def listen(): Unit = reports
 
+  /** To be called when all tasks are done and somebody else commits what they wrote. */
+  def handOver(): Unit = reports.end()
+
   def option(key: String): Option[String] = Option(info.options.get(key)).orElse(meta.properties.get(key))
 
   def commitRequest(operation: String, files: Seq[WrittenFile], summary: WriteSummary): ObjectNode = {

@@ -8,7 +8,7 @@ what the statement read. `txnId` is the token of the write, by which its outcome
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -111,6 +111,14 @@ def delta_metrics(change: Change, operation: str) -> dict[str, int]:
     if operation == "MERGE":
         return {f"numTargetRows{k.capitalize()}" if k in _ROW_METRICS else k: v for k, v in change.metrics.items()}
     return {_ROW_METRICS.get(key, key): value for key, value in change.metrics.items()}
+
+
+def size_metrics(sizes: Sequence[int]) -> dict[str, int]:
+    """The spread of the new files' sizes, as OPTIMIZE of other engines tells it."""
+    if not sizes:
+        return {}
+    named = {"minFileSize": 0, "p25FileSize": 1, "p50FileSize": 2, "p75FileSize": 3, "maxFileSize": 4}
+    return {name: sizes[(len(sizes) - 1) * quarter // 4] for name, quarter in named.items()}
 
 
 def is_blind_append(change: Change) -> bool:

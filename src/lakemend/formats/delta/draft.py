@@ -18,7 +18,7 @@ from pyroaring import BitMap64
 
 from lakemend.errors import InvalidInputError, UnsupportedFeatureError
 from lakemend.formats.delta.actions import Add, Cdc, DomainMetadata, MetaData, Protocol, Remove, Txn
-from lakemend.formats.delta.commit_info import commit_info, delta_metrics, delta_operation, token_of
+from lakemend.formats.delta.commit_info import commit_info, delta_metrics, delta_operation, size_metrics, token_of
 from lakemend.formats.delta.deletion_vector import (
     Descriptor,
     describe_file,
@@ -404,6 +404,9 @@ def _metrics(change: Change, draft: Draft) -> dict[str, int]:
     if operation != "MERGE" and (removed or masked or operation in ("UPDATE", "DELETE", "OPTIMIZE")):
         found |= {"numAddedFiles": len(added), "numRemovedFiles": len(removed)}
         found |= {"numAddedBytes": sum(a.size for a in added), "numRemovedBytes": sum(r.size or 0 for r in removed)}
+    if operation == "OPTIMIZE":
+        found |= size_metrics(sorted(a.size for a in added))
+        found["numDeletionVectorsRemoved"] = sum(r.deletion_vector is not None for r in removed)
     if masked:
         found["numTargetDeletionVectorsAdded" if operation == "MERGE" else "numDeletionVectorsAdded"] = len(masked)
     return found | delta_metrics(change, operation)

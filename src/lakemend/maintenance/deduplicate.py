@@ -1,0 +1,175 @@
+"""`deduplicate`: one row of each key remains.
+
+`table.py` and `optimize.py` call this. The rows that are too many are found by their places, and one MERGE of Spark's
+deletes them: masked or written again as the table says, with its change data feed, and held against other writers by
+the same rules as any statement that read the whole table.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakemend.errors import InvalidInputError
+from lakemend.maintenance.columns import named_columns
+from lakemend.maintenance.partitions import PartitionFilter, condition_of
+from lakemend.maintenance.reports import planned_report
+from lakemend.maintenance.rewrite_plan import (
+    Group,
+    Opened,
+    Scope,
+    codec_of,
+    facts_of,
+    live_bytes,
+    open_newest,
+    scope_of,
+    urls_of,
+)
+from lakemend.one_row_each import RANK, comparable, ranked
+from lakemend.report import Report
+from lakemend.statements import run_with_retries
+
+if TYPE_CHECKING:
+    from lakemend.table import Table
+
+_FILE, _POSITION = "_file", "_pos"
+_MARK = "__lakemend_key_"
+# Places of rows that are sent to every task.
+_BROADCAST = 200_000
+
+
+def deduplicate(
+    table: Table,
+    *,
+    key_columns: str | Sequence[str] | None,
+    dedup_order_by: str | Sequence[str] | None,
+    partition_filter: PartitionFilter | None,
+    dry_run: bool,
+    retries: int | None,
+) -> Report:
+    started = time.perf_counter()
+    opened = open_newest(table)
+    keys, order_by = _top(opened, key_columns, "key_columns"), _top(opened, dedup_order_by, "dedup_order_by")
+    _require_places(opened)
+    scope = scope_of(opened, partition_filter)
+    seen: list[dict[str, int]] = []
+
+    def surplus() -> DataFrame:
+        frame = table.to_df().select("*", _FILE, _POSITION)
+        if partition_filter is not None:
+            names = [field.name for field in opened.snapshot.metadata.partitioning]
+            frame = frame.where(condition_of(partition_filter, names, table.schema))
+        return surplus_rows(frame, keys, order_by).select(_FILE, _POSITION)
+
+    def run(spark: SparkSession) -> None:
+        with _kept(spark, surplus()) as rows:
+            seen.append(_by_file(rows))
+            count = sum(seen[-1].values())
+            if count:
+                _delete(table, F.broadcast(rows) if count <= _BROADCAST else rows)
+
+    if dry_run:
+        found = _by_file(surplus())
+        report = replace(_planned(scope, found, dry_run=True), deleted=sum(found.values()))
+        return replace(report, seconds={"plan": time.perf_counter() - started})
+    done = run_with_retries(table, "deduplicate", run, retries)
+    return _landed(done, scope, seen[-1])
+
+
+def _delete(table: Table, rows: DataFrame) -> None:
+    name = table.name.replace("{", "{{").replace("}", "}}")
+    table.spark.sql(
+        f"MERGE INTO {name} t USING {{places}} s ON t.{_FILE} = s.{_FILE} AND t.{_POSITION} = s.{_POSITION} "
+        "WHEN MATCHED THEN DELETE",
+        places=rows,
+    )
+
+
+def surplus_rows(frame: DataFrame, keys: Sequence[str], order_by: Sequence[str]) -> DataFrame:
+    """The rows that are to go, each with its place. Only rows whose key occurs twice are ranked."""
+    own = keys or [name for name in frame.columns if name not in (_FILE, _POSITION)]
+    values = [comparable(frame, name) for name in own]
+    marks = [F.xxhash64(*values)] if all(_hashes_as_it_equals(frame.schema[name].dataType) for name in own) else values
+    names, others = ([f"{_MARK}{side}{i}" for i in range(len(marks))] for side in ("a", "b"))
+    counted = frame.select(*[mark.alias(name) for mark, name in zip(marks, names, strict=True)]).groupBy(*names).count()
+    marked = frame.select("*", *[mark.alias(name) for mark, name in zip(marks, others, strict=True)])
+    same = [F.col(other).eqNullSafe(F.col(name)) for name, other in zip(names, others, strict=True)]
+    several = marked.join(counted.where("count > 1"), same, "left_semi").drop(*others)
+    return ranked(several, keys, order_by, last=(_FILE, _POSITION)).where(f"{RANK} > 1")
+
+
+def _hashes_as_it_equals(type: T.DataType) -> bool:
+    """Whether equal values surely have one hash: not where a collation, or two zeros, make different ones equal."""
+    if isinstance(type, T.StringType):
+        return type.isUTF8BinaryCollation()
+    times = T.DateType | T.TimestampType | T.TimestampNTZType
+    return isinstance(type, T.IntegralType | T.DecimalType | T.BinaryType | T.BooleanType | times)
+
+
+@contextmanager
+def _kept(spark: SparkSession, frame: DataFrame) -> Iterator[DataFrame]:
+    """The rows as they are now; a statement that uses them has read what they were made of."""
+    reads = spark._jvm.org.apache.spark.sql.lakemend.StatementReads  # type: ignore[union-attr]
+    kept = reads.checkpoint(frame._jdf)
+    try:
+        yield DataFrame(kept, spark)
+    finally:
+        reads.release(kept)
+
+
+def _by_file(rows: DataFrame) -> dict[str, int]:
+    counted = rows.groupBy(_FILE).agg(F.count(F.lit(1)).alias("n")).collect()
+    return {row[_FILE]: row["n"] for row in counted}
+
+
+def _top(opened: Opened, names: str | Sequence[str] | None, argument: str) -> list[str]:
+    """Columns of the table, by its own spelling."""
+    found = named_columns(opened, names, argument) if names else []
+    inner = next((column for column in found if len(column.path) > 1), None)
+    if inner is not None:
+        raise InvalidInputError(
+            f"{argument} names {'.'.join(inner.path)}, a part of a column", remedy="name whole columns of the table"
+        )
+    return [column.path[0] for column in found]
+
+
+def _require_places(opened: Opened) -> None:
+    names = {field["name"].lower(): field["name"] for field in opened.snapshot.metadata.schema["fields"]}
+    own = next((names[name] for name in (_FILE, _POSITION) if name in names), None)
+    if own is not None:
+        raise InvalidInputError(
+            f"rows of {opened.table.name} cannot be told apart by their place",
+            cause=f"the table's own column {own} hides the metadata column of that name",
+            remedy=f"rename the column {own} first",
+            column=own,
+        )
+
+
+def _planned(scope: Scope, found: dict[str, int], *, dry_run: bool) -> Report:
+    snapshot = scope.opened.snapshot
+    sizes, touched = snapshot.files["size"].to_numpy(), set(found)
+    rows = tuple(int(r) for r, url in zip(scope.files, urls_of(snapshot, scope.files), strict=True) if url in touched)
+    group = Group(rows, len(rows), int(sizes[list(rows)].sum()) if rows else 0, 0.0)
+    groups = [group] if rows else []
+    facts = facts_of(scope, groups, codec_of(scope.opened, None), dry_run, live_bytes(scope))
+    return planned_report("deduplicate", scope, {**facts, "deduplicated": sum(found.values()), "files": found})
+
+
+def _landed(done: Report, scope: Scope, found: dict[str, int]) -> Report:
+    """The counts of the statement that deleted the rows, beside the plan."""
+    planned = _planned(scope, found, dry_run=False)
+    assert planned.plan is not None
+    plan = {
+        **planned.plan,
+        "after_file_count": planned.plan["before_file_count"] - done.files_removed + done.files_added,
+        "after_total_bytes": planned.plan["before_total_bytes"] - done.bytes_removed + done.bytes_added,
+        "rewritten_bytes": done.bytes_removed,
+    }
+    return replace(done, operation="deduplicate", table=planned.table, plan=plan)

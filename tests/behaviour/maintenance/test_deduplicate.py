@@ -1,0 +1,187 @@
+"""deduplicate: one row of each key, always the same one."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import lakemend
+from lakemend.errors import CommitConflictError, InvalidInputError
+from lakemend.session import brain
+from tests.behaviour.maintenance.test_compact import rows_of
+from tests.slip_in import slip_in
+
+MODES = ["merge-on-read", "copy-on-write"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_highest_row_remains(spark: SparkSession, location: str, mode: str) -> None:
+    table = lakemend.table(spark, location)
+    query = "SELECT id % 10 AS k, IF(id < 10, NULL, id) AS v, CAST(id AS STRING) AS s FROM range(45)"
+    table.append(spark.sql(query).repartition(3), properties={"write.merge.mode": mode})
+    planned = table.deduplicate("k", "v", dry_run=True)
+    assert (table.version, planned.deleted, planned.plan["deduplicated"]) == (0, 35, 35)
+    report = table.deduplicate("K", ["V"])
+    assert (report.operation, report.deleted, report.total, report.version) == ("deduplicate", 35, 10, 1)
+    found = sorted((row.k, row.v) for row in table.to_df().collect())
+    assert found == [(k, 40 + k if k < 5 else 30 + k) for k in range(10)]
+    for key in ("before_file_count", "compacted_file_count", "planned_groups", "deduplicated"):
+        assert planned.plan[key] == report.plan[key]
+    assert table.deduplicate("k", "v").version is None
+
+
+def test_null_is_lowest_and_a_key_like_any_other(spark: SparkSession, location: str) -> None:
+    table = lakemend.table(spark, location)
+    table.append(spark.sql("SELECT * FROM VALUES (1, NULL), (1, -5), (NULL, 1), (NULL, 2), (2, NULL) AS t(k, v)"))
+    table.deduplicate("k", "v")
+    assert sorted(map(str, table.to_df().collect())) == ["Row(k=1, v=-5)", "Row(k=2, v=None)", "Row(k=None, v=2)"]
+
+
+def test_ties_are_decided_by_the_other_columns(spark: SparkSession, namespace: str) -> None:
+    rows = [(k, 1, f"s{k}{i}", {"a": i}) for k in range(5) for i in range(4)]
+    found = set()
+    for turn in range(3):
+        random.Random(turn).shuffle(rows)
+        table = lakemend.table(spark, f"{namespace}.t{turn}")
+        table.append(spark.createDataFrame(rows, "k INT, v INT, s STRING, m MAP<STRING, INT>").repartition(turn + 1))
+        table.deduplicate(["k"], "v")
+        found.add(str(sorted(map(str, table.to_df().collect()))))
+    assert len(found) == 1
+
+
+def test_without_keys_equal_rows_are_left_once(spark: SparkSession, location: str) -> None:
+    table = lakemend.table(spark, location)
+    row = (
+        "SELECT id % 7 AS a, CAST(NULL AS STRING) AS n, MAP('x', id % 7, 'y', NULL) AS m, ARRAY(id % 7) AS l, "
+        "STRUCT(id % 7 AS x, MAP(1, ARRAY(2.5D)) AS y) AS s, PARSE_JSON(CONCAT('{\"v\":', id % 7, '}')) AS v, "
+        "IF(id % 7 = 0, DOUBLE('NaN'), id % 7) AS d FROM range(30)"
+    )
+    table.append(spark.sql(row).repartition(4))
+    assert table.deduplicate().deleted == 23
+    assert sorted(r.a for r in table.to_df().select("a").collect()) == list(range(7))
+
+
+def test_maps_are_equal_whatever_the_order_of_their_entries(spark: SparkSession, location: str) -> None:
+    table = lakemend.table(spark, location)
+    table.append(spark.sql("SELECT MAP('a', 1, 'b', 2) AS m UNION ALL SELECT MAP('b', 2, 'a', 1)"))
+    assert table.deduplicate().deleted == 1
+
+
+def test_only_files_with_a_duplicate_are_touched(spark: SparkSession, location: str) -> None:
+    table = lakemend.table(spark, location)
+    for start in (0, 100, 200):
+        table.append(spark.range(start, start + 100).coalesce(1), properties={"write.merge.mode": "copy-on-write"})
+    table.append(spark.range(150, 151).coalesce(1))
+    before = set(table.files()["path"].to_pylist())
+    report = table.deduplicate("id")
+    assert report.deleted == 1
+    assert len(before - set(table.files()["path"].to_pylist())) == 1
+
+
+def test_within_partitions(spark: SparkSession, location: str) -> None:
+    table = lakemend.table(spark, location)
+    table.append(spark.sql("SELECT id % 4 AS p, id % 8 AS k FROM range(32)"), partition_by="p")
+    assert table.deduplicate("k", partition_filter="p=1").deleted == 6
+    assert table.deduplicate("k", partition_filter=F.col("p") == 2).deleted == 6
+    assert table.to_df().count() == 20
+    with pytest.raises(FileNotFoundError):
+        table.deduplicate("k", partition_filter="p=9")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"key_columns": "no"}, {"key_columns": ["k", "k"]}, {"key_columns": "s.x"}, {"key_columns": 7},
+     {"key_columns": "k", "dedup_order_by": "no"}, {"key_columns": "k", "retries": -1}],
+    ids=str,
+)  # fmt: skip
+def test_wrong_columns(spark: SparkSession, location: str, wrong: dict[str, Any]) -> None:
+    table = lakemend.table(spark, location)
+    table.append(spark.sql("SELECT 1 AS k, STRUCT(1 AS x) AS s"))
+    with pytest.raises(InvalidInputError):
+        table.deduplicate(**wrong)
+    assert table.version == 0
+
+
+def test_columns_that_hide_places(spark: SparkSession, location: str) -> None:
+    table = lakemend.table(spark, location)
+    table.append(spark.sql("SELECT 1 AS k, 2 AS _pos"))
+    with pytest.raises(InvalidInputError, match="_pos"):
+        table.deduplicate("k")
+
+
+def test_the_change_feed_tells_what_went(spark: SparkSession, location: str) -> None:
+    table = lakemend.table(spark, location)
+    table.append(
+        spark.sql("SELECT id % 3 AS k, id AS v FROM range(6)"), properties={"delta.enableChangeDataFeed": "true"}
+    )
+    version = table.deduplicate("k", "v").version
+    changes = spark.sql(f"SELECT * FROM {table.name} CHANGES FROM VERSION {version} TO VERSION {version}")
+    assert sorted((r._change_type, r.k, r.v) for r in changes.collect()) == [("delete", k, k) for k in range(3)]
+
+
+def test_rows_appended_meanwhile_count(spark: SparkSession, location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = lakemend.table(spark, location)
+    table.append(spark.sql("SELECT id % 5 AS k, id AS v FROM range(10)"))
+    slip_in(monkeypatch, lambda: lakemend.table(spark, location).append(spark.sql("SELECT 1L AS k, 100L AS v")))
+    report = table.deduplicate("k", "v")
+    assert (report.deleted, report.attempts) == (6, 2)
+    assert sorted((r.k, r.v) for r in table.to_df().collect()) == [(0, 5), (1, 100), (2, 7), (3, 8), (4, 9)]
+
+
+@pytest.mark.parametrize("writer", ["append", "delete", "delete of the one that stays"])
+def test_without_retries_it_conflicts(
+    spark: SparkSession, location: str, monkeypatch: pytest.MonkeyPatch, writer: str
+) -> None:
+    table = lakemend.table(spark, location)
+    for part in ("id < 5", "id >= 5"):
+        table.append(spark.sql(f"SELECT id % 5 AS k, id AS v FROM range(10) WHERE {part}").coalesce(1))
+    other = lakemend.table(spark, location)
+    acts = {
+        "append": lambda: other.append(spark.sql("SELECT 1L AS k, 100L AS v")),
+        "delete": lambda: other.delete("v = 1"),
+        "delete of the one that stays": lambda: other.delete("v = 6"),
+    }
+    slip_in(monkeypatch, acts[writer])
+    with pytest.raises(CommitConflictError):
+        table.deduplicate("k", "v", retries=0)
+    assert table.to_df().count() == (11 if writer == "append" else 9)
+    assert brain() is not None
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(
+        st.tuples(st.none() | st.integers(0, 3), st.none() | st.integers(0, 3), st.sampled_from(["a", "b", ""])),
+        max_size=25,
+    ),
+    keys=st.sampled_from([["k"], ["k", "s"], None]),
+    order=st.sampled_from([["v"], None]),
+)
+def test_against_plain_python(
+    spark: SparkSession, tmp_path_factory: Any, rows: list[Any], keys: Any, order: Any
+) -> None:
+    table = lakemend.table(spark, str(tmp_path_factory.mktemp("dedup") / "t"))
+    table.append(spark.createDataFrame(rows, "k INT, v INT, s STRING").repartition(2))
+    names = ["k", "v", "s"]
+    own = keys or names
+    ranks = [n for n in (order or []) if n not in own] + [n for n in names if n not in own and n not in (order or [])]
+
+    def rank(row: Any) -> Any:
+        values = [row[names.index(n)] for n in ranks]
+        return [(False,) if value is None else (True, value) for value in values]
+
+    best: dict[Any, Any] = {}
+    for row in rows:
+        key = tuple(row[names.index(n)] for n in own)
+        if key not in best or rank(row) > rank(best[key]):
+            best[key] = row
+    report = table.deduplicate(keys, order)
+    assert report.deleted == len(rows) - len(best)
+    assert sorted(map(repr, map(tuple, table.to_df().collect()))) == sorted(map(repr, best.values()))
+    assert len(rows_of(spark, table)) == len(best)
