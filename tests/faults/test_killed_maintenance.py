@@ -1,4 +1,4 @@
-"""A compaction that is killed between its versions, or in the middle of one, leaves a valid table, and another goes on."""
+"""A compaction that is killed between its versions leaves a valid table, and another one goes on."""
 
 from __future__ import annotations
 
