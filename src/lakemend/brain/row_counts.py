@@ -47,7 +47,9 @@ def rows_changed(
         counts = {
             name: next((summary[k] for k in keys if summary.get(k, -1) >= 0), None) for name, keys in _COUNTS.items()
         }
-    if change.operation in ("append", "create_as"):
+    if request.get("operation") == COMPACT:
+        counts = {"copied": written}
+    elif change.operation in ("append", "create_as"):
         counts |= {"inserted": written}
     elif change.operation in ("overwrite", "overwrite_dynamic", "replace_as"):
         counts |= {"inserted": written, "deleted": gone}

@@ -124,6 +124,8 @@ def _commit(
             outcome.reports.append(answer["report"])
             if answer["version"] is not None:
                 outcome.versions.append(int(answer["version"]))
+            spellings = opened.table.spark._jvm.org.apache.spark.sql.lakemend.Spellings  # type: ignore[union-attr]
+            spellings.changed(opened.loaded["place"])
             return
 
 

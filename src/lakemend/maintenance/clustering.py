@@ -21,7 +21,8 @@ from lakemend.maintenance.curve import bits_for, positions
 from lakemend.maintenance.rewrite_plan import Group, Opened
 from lakemend.maintenance.writing import frame_of
 
-_LEAST, _MOST, _PER_FILE = 60_000, 400_000, 2_000
+# Rows of a sample, of one group and of all together.
+_LEAST, _MOST, _PER_FILE, _IN_ALL = 60_000, 400_000, 2_000, 4_000_000
 _SEED = 20_251_104
 _POSITION, _FILE = "__lakemend_position", "__lakemend_file"
 
@@ -39,12 +40,12 @@ class Clustering:
     ends: Files
 
 
-def sampled(opened: Opened, group: Group, columns: Sequence[str], curve: str) -> Clustering:
-    """Reads the columns once."""
+def sampled(opened: Opened, group: Group, columns: Sequence[str], curve: str, groups: int) -> Clustering:
+    """Reads the columns once; `groups` is how many there are."""
     spark = opened.table.spark
     ranges = spark._jvm.org.apache.spark.sql.lakemend.Ranges  # type: ignore[union-attr]
     named = [F.col(name).alias(f"c{i}") for i, name in enumerate(columns)]
-    wanted = min(_MOST, max(_LEAST, group.outputs * _PER_FILE))
+    wanted = min(_MOST, max(_LEAST, group.outputs * _PER_FILE), max(_PER_FILE, _IN_ALL // groups))
     frame = frame_of(opened, group).select(*named)
     if group.rows > wanted:
         frame = frame.sample(wanted / group.rows, _SEED)

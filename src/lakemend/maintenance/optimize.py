@@ -92,7 +92,8 @@ def optimize(
         opened = open_newest(table)
     scope = scope_of(opened, partition_filter)
     groups = groups_of(scope, target)
-    samples = [sampled(scope.opened, group, [c.spelled for c in columns], curve) for group in groups]
+    spelled = [column.spelled for column in columns]
+    samples = [sampled(scope.opened, group, spelled, curve, len(groups)) for group in groups]
     paths = [column.path for column in columns]
     names = [".".join(path) for path in paths]
     facts = facts_of(scope, groups, codec_of(scope.opened, codec), dry_run, live_bytes(scope)) | {
@@ -127,7 +128,7 @@ def optimize(
         left = set(urls_of(first.opened.snapshot, first.files)) - outcome.removed
         scope = narrowed(scope_of(open_newest(table), partition_filter), left)
         groups = groups_of(scope, target)
-        known = {group: sampled(scope.opened, group, [c.spelled for c in columns], curve) for group in groups}
+        known = {group: sampled(scope.opened, group, spelled, curve, len(groups)) for group in groups}
     report = landed_report(report, first, outcome, {"plan": planned}, time.perf_counter() - started)
     return _measured(report, first, samples, outcome, paths)
 

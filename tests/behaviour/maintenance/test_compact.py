@@ -384,3 +384,51 @@ def test_in_any_session_time_zone(spark: SparkSession, location: str) -> None:
         assert (
             table.compact(partition_filter=F.col("t") > "2024-03-10 02:00:00", target_rows_per_file=5).version is None
         )
+
+
+def test_char_columns_stay_as_they_are_stored(spark: SparkSession, namespace: str) -> None:
+    import pyarrow.parquet as pq
+
+    spark.sql(f"CREATE TABLE {namespace}.t (c CHAR(5), v VARCHAR(5), p CHAR(3)) USING delta PARTITIONED BY (p)")
+    for _ in range(2):
+        spark.sql(f"INSERT INTO {namespace}.t VALUES ('ab', 'cd', 'x'), ('abcde', 'f ', 'xyz')")
+    table = lakemend.table(spark, f"{namespace}.t")
+
+    def values() -> list[Any]:
+        paths = [row["path"].removeprefix("file://") for row in table.files().to_pylist()]
+        return sorted(str(row) for path in paths for row in pq.ParquetFile(path).read().to_pylist())
+
+    before, shown = values(), sorted(map(str, table.to_df().collect()))
+    parts = {row["partition"]["p"] for row in table.files().to_pylist()}
+    with settings(spark, {"spark.sql.readSideCharPadding": "true"}):
+        table.compact()
+        assert (table.files().num_rows, values()) == (2, before)
+        table.optimize(["c"])
+    assert values() == before
+    assert {row["partition"]["p"] for row in table.files().to_pylist()} == parts
+    assert sorted(map(str, table.to_df().collect())) == shown
+
+
+def test_cached_tables_are_renewed(spark: SparkSession, namespace: str) -> None:
+    table = lakemend.table(spark, f"{namespace}.t")
+    table.append(spark.range(10).repartition(3))
+    spark.catalog.cacheTable(table.name)
+    table.compact()
+    assert "In-memory table" in spark.table(table.name)._jdf.queryExecution().executedPlan().toString()
+    assert spark.table(table.name).count() == 10
+    spark.catalog.uncacheTable(table.name)
+
+
+def test_widened_columns_and_defaults(spark: SparkSession, namespace: str) -> None:
+    wide = "TBLPROPERTIES ('delta.enableTypeWidening' = 'true')"
+    spark.sql(f"CREATE TABLE {namespace}.t (i INT, s STRUCT<a: INT>) USING delta {wide}")
+    spark.sql(f"INSERT INTO {namespace}.t VALUES (1, struct(1)), (2, NULL)")
+    spark.sql(f"ALTER TABLE {namespace}.t ALTER COLUMN i TYPE BIGINT")
+    spark.sql(f"ALTER TABLE {namespace}.t ADD COLUMN s.b STRING")
+    spark.sql(f"INSERT INTO {namespace}.t VALUES (5000000000, struct(2, 'x'))")
+    table = lakemend.table(spark, f"{namespace}.t")
+    before = rows_of(spark, table)
+    table.compact()
+    assert (table.files().num_rows, rows_of(spark, table)) == (1, before)
+    table.optimize(["i", "s.b"])
+    assert rows_of(spark, table) == before
