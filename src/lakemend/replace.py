@@ -153,13 +153,16 @@ def _by_rows(
 
 
 @contextmanager
-def steady(spark: SparkSession, frame: DataFrame) -> Iterator[DataFrame]:
-    """The rows are read twice, for what goes and for what comes: both times they must be the same."""
-    kept = _statements(spark).steady(frame._jdf)
+def steady(spark: SparkSession, frame: DataFrame, joined: bool = True) -> Iterator[DataFrame]:
+    """The rows are read twice, for what goes and for what comes: both times they must be the same.
+
+    `joined`: that is all that is done with them, so that few of them may be marked to be sent everywhere."""
+    entry = _statements(spark)
+    kept = entry.steady(frame._jdf) if joined else entry.steadyRows(frame._jdf)
     try:
         yield DataFrame(kept, spark)
     finally:
-        _statements(spark).release(kept)
+        entry.release(kept)
 
 
 @contextmanager

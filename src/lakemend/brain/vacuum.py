@@ -163,8 +163,7 @@ class _Deletion:
     def _still_unneeded(self) -> tuple[Needed, list[Leftover]]:
         """What is needed as of VACUUM START or later, and which files are not, by the store's own clock."""
         assert self.version is not None
-        there = self._opened.table.at_version(self.version).timestamp
-        latest = min(self._now, there) - self._found.retain
+        latest = min(self._now, self._table.stored_at(self.version)) - self._found.retain
         needed = self._table.needed(latest, self._found.links)
         needed.names |= outcomes.names_in_doubt()
         files = [file for file in self._found.files if file.modified <= latest and file.path not in needed]

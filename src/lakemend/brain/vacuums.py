@@ -26,26 +26,23 @@ def open_since(table: Table, now: int | None = None) -> int | None:
     """
     moment = round(time.time() * 1000) if now is None else now
     ended: set[str] = set()
-    unnamed = 0  # ends of other engines' vacuums, which do not tell of which
-    safe: int | None = None
-    for entry in _since(table, moment - int(OVER * 1000)):
+    ours: dict[str, int] = {}
+    others: list[int] = []  # of other engines, whose ends do not tell of which vacuum they are
+    for entry in reversed(_since(table, moment - int(OVER * 1000))):
         operation = str(entry.get("operation") or "").lower().replace(" ", "_")
         parameters = entry.get("parameters") or {}
-        if operation == END:
-            started = parameters.get(STARTED)
-            if started:
-                ended.add(str(started))
-            else:
-                unnamed += 1
+        if operation == END and parameters.get(STARTED):
+            ended.add(str(parameters[STARTED]))
+        elif operation == END and others:
+            others.remove(min(others))  # the one that keeps the most: what may still be deleted is told too much of
         elif operation == START:
-            if str(entry.get("token")) in ended:
-                continue
-            if unnamed and entry.get("engine") != "Lakemend":
-                unnamed -= 1
-                continue
             kept = int(entry["timestamp"]) - _retained(parameters)
-            safe = kept if safe is None else max(safe, kept)
-    return safe
+            if entry.get("engine") == "Lakemend":
+                ours[str(entry.get("token"))] = kept
+            else:
+                others.append(kept)
+    under_way = [*others, *(kept for token, kept in ours.items() if token not in ended)]
+    return max(under_way, default=None)
 
 
 def _since(table: Table, oldest: int) -> list[dict[str, Any]]:

@@ -69,6 +69,10 @@ class KnowsLeftovers(Protocol):
         """What the newest version needs, and every one that was the newest at some time since (epoch milliseconds)."""
         ...
 
+    def stored_at(self, version: int) -> int:
+        """When the store says that the version was made (epoch milliseconds), whatever a writer's clock said."""
+        ...
+
     def needed_after(self, version: int, links: frozenset[str]) -> Needed:
         """What versions after this one name, whether they bring it or take it away."""
         ...

@@ -58,7 +58,7 @@ def merge(
     frame = as_frame(table, source)
     if chosen.prepares is not None:
         frame = chosen.prepares(frame, keys, names(options.dedup_order_by))
-    with steady(table.spark, frame) as rows:
+    with steady(table.spark, frame, joined=False) as rows:
         there = table.exists()
         try:
             return _merged(table, rows, keys, chosen, options, dry_run, retries)

@@ -196,7 +196,7 @@ def test_any_spelling_of_a_path(table: Table) -> None:
 
 
 def test_files_that_are_no_tables_stay(table: Table) -> None:
-    for name in ("README.txt", "p=x/notes.csv", "metadata/v1.metadata.json", "_change_data/README"):
+    for name in ("README.txt", "p=x/notes.csv", "metadata/v1.json", "_change_data/README"):
         table.put(name)
     looked = table.look()
     assert (list(looked.files), looked.foreign) == ([], 4)

@@ -508,14 +508,8 @@ def _later(millis: int) -> Callable[[Any], Any]:
     whole = vacuum._Deletion._still_unneeded
 
     def look(self: Any) -> Any:
-        at = self._opened.table.at_version
-
-        def there(version: int) -> Any:
-            found = mock.Mock()
-            found.timestamp = at(version).timestamp + millis
-            return found
-
-        with mock.patch.object(self._opened.table, "at_version", there):
+        stored_at = self._opened.table.stored_at
+        with mock.patch.object(self._opened.table, "stored_at", lambda version: stored_at(version) + millis):
             return whole(self)
 
     return look
@@ -528,6 +522,52 @@ def test_the_stores_clock_counts(table: Table) -> None:
     assert run(table, later=8 * DAY).files_removed == 0
     assert (table.location / gone).exists()
     assert operations(table)[:2] == ["VACUUM END", "VACUUM START"]
+
+
+def test_the_stores_clock_counts_where_commits_have_times_of_their_own(tmp_path: Path) -> None:
+    # The log's own times are those of the machine that vacuums, and wrong with it.
+    ict = Table(tmp_path / "ict")
+    gone = ict.append()
+    ict.brain.ask("alter", {"table": ict.at, "changes": [
+        {"kind": "set_property", "key": "delta.enableInCommitTimestamps", "value": "true"}]})  # fmt: skip
+    ict.overwrite()
+    ahead = time.time() + 8 * DAY / 1000
+    with mock.patch("time.time", lambda: ahead):
+        report = ict.brain.vacuum(ict.at)
+    assert report.files_removed == 0
+    assert (ict.location / gone).exists()
+
+
+def test_the_strictest_of_other_engines_vacuums_counts_as_open() -> None:
+    def entry(operation: str, at: int, retain: int = 0) -> dict[str, Any]:
+        told = {"specifiedRetentionMillis": str(retain)} if operation.endswith("START") else {}
+        return {"operation": operation, "timestamp": NOW - at, "parameters": told, "engine": "other"}
+
+    history = [entry("VACUUM END", 10), entry("VACUUM START", 20, 0), entry("VACUUM START", 30, 7 * DAY)]
+    assert vacuums.open_since(mock.Mock(history=lambda limit: history), NOW) == NOW - 20
+    history = [entry("VACUUM END", 5), *history]
+    assert vacuums.open_since(mock.Mock(history=lambda limit: history), NOW) is None
+
+
+@pytest.mark.parametrize("mark", ["sub/_delta_log", "sub/metadata", "sub/.hoodie"])
+def test_a_table_below_whose_log_is_a_link(tmp_path: Path, mark: str) -> None:
+    log = Log(tmp_path / "t")
+    (tmp_path / "elsewhere").mkdir()
+    inner = log.file("sub/f.parquet")
+    (log.root / mark).symlink_to(tmp_path / "elsewhere")
+    assert Brain().vacuum(log.at, "0", lose_history=True).files_removed == 0
+    assert (log.root / inner).exists()
+
+
+@pytest.mark.parametrize(
+    "mark", [".hoodie/hoodie.properties", "metadata/v1.metadata.json", "metadata/v1.metadata.json.gz"]
+)
+def test_a_table_of_another_format_at_the_very_place(tmp_path: Path, mark: str) -> None:
+    log = Log(tmp_path / "t")
+    log.file(mark)
+    theirs = log.file("data/f.parquet")
+    assert Brain().vacuum(log.at, "0", lose_history=True).files_removed == 0
+    assert (log.root / theirs).exists()
 
 
 def test_two_at_once(table: Table, between: Any) -> None:

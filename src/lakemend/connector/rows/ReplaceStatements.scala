@@ -56,13 +56,17 @@ object ReplaceStatements {
    * what goes and for what comes. Once they are kept, it is known whether they are few enough to be sent to every executor.
    */
   def steady(frame: DataFrame): DataFrame = if (isSteady(frame)) frame else {
-    // A frame that has run before would give the rows of that time.
-    val kept = StatementReads.checkpoint(Dataset.ofRows(frame.sparkSession, frame.logicalPlan))
+    val kept = steadyRows(frame)
     val bytes = kept.count() * (kept.schema.defaultSize + 8)
     if (bytes <= frame.sparkSession.sessionState.conf.autoBroadcastJoinThreshold) kept.hint("broadcast") else kept
   }
 
-  /** Rows that `steady` kept are not needed any more. */
+  /** The same for rows of which a join is not all that is made: nothing is said about how to send them. */
+  def steadyRows(frame: DataFrame): DataFrame =
+    // A frame that has run before would give the rows of that time.
+    if (isSteady(frame)) frame else StatementReads.checkpoint(Dataset.ofRows(frame.sparkSession, frame.logicalPlan))
+
+  /** Rows that were kept are not needed any more. */
   def release(frame: DataFrame): Unit = StatementReads.release(frame)
 
   /** As far as the plan tells. */

@@ -216,22 +216,23 @@ def _is_hidden(folder: str, partitions: tuple[str, ...]) -> bool:
 
 
 def _other_tables(below: Below) -> tuple[str, ...]:
-    """Directories below the table that are tables themselves, of this format or another."""
+    """Directories below the table that are tables themselves, of this format or another. The table's own, spelled "",
+    is among them if a table of another format lies at the very place: then every file may be its."""
     found = set()
-    for directory in below.directories:
-        above, _, name = directory.rpartition("/")
-        if above and name in (DIRECTORY, ".hoodie"):
-            found.add(above + "/")
+    for path in (*below.directories, *below.links):
+        above, _, name = path.rpartition("/")
+        if (name == DIRECTORY and above) or name == ".hoodie" or (name == "metadata" and path in below.links):
+            found.add(above)
     for path in below.files:
         for mark in (f"/{DIRECTORY}/", "/.hoodie/"):
-            at = path.find(mark)
-            if at > 0:
-                found.add(path[: at + 1])
-        if path.endswith(".metadata.json"):
-            above, _, folder = path.rpartition("/")[0].rpartition("/")
-            if above and folder == "metadata":
-                found.add(above + "/")
-    return tuple(found)
+            at = f"/{path}".find(mark)
+            if at > 0 or (at == 0 and mark == "/.hoodie/"):
+                found.add(path[: max(at - 1, 0)])
+        if path.endswith((".metadata.json", ".metadata.json.gz")):
+            above, _, folder = f"/{path}".rpartition("/")[0].rpartition("/")
+            if folder == "metadata":
+                found.add(above.strip("/"))
+    return tuple(f"{directory}/" if directory else "" for directory in found)
 
 
 def _kind(path: str, removed: dict[str, int]) -> Kind | None:

@@ -226,6 +226,11 @@ class DeltaTable:
 
         return needed(self, since, links)
 
+    def stored_at(self, version: int) -> int:
+        """See `leftovers.KnowsLeftovers`: an in-commit timestamp is a writer's."""
+        snapshot = self.at_version(version)
+        return min(snapshot.timestamp, snapshot.modified)
+
     def needed_after(self, version: int, links: frozenset[str]) -> Needed:
         """See `leftovers.KnowsLeftovers`."""
         from lakemend.formats.delta.leftovers import needed_after
