@@ -38,7 +38,7 @@ def test_texts() -> None:
     [
         ("merge", "MERGE INTO"),
         ("count", "to_df().count"),
-        ("optimize", "not there yet"),
+        ("zorder", "optimize"),
         ("overwite", "did you mean overwrite?"),
         ("nonsense", None),
         ("_ipython_display_", None),
