@@ -132,7 +132,8 @@ def test_a_table_in_a_notebook(spark: SparkSession, namespace: str) -> None:
 
 def test_names_that_a_table_does_not_have(spark: SparkSession, namespace: str) -> None:
     table = lakemend.table(spark, f"{namespace}.t")
-    for name, said in (("count", r"call to_df\(\).count"), ("merge", "MERGE INTO"), ("apend", "did you mean append")):
+    names = {"count": r"call to_df\(\).count", "upsert": r"call merge\(", "apend": "did you mean append"}
+    for name, said in names.items():
         with pytest.raises(AttributeError, match=said):
             getattr(table, name)
     assert not hasattr(table, "_ipython_display_")
