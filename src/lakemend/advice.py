@@ -1,6 +1,6 @@
 """What `table.join_advice(…)` answers: would a join of two tables shuffle, and what stands in the way.
 
-`brain.join_advice` makes it and `table.py` hands it to the user. Values only: nothing here reads a table.
+`brain.join_advice` makes it and `table/` hands it to the user. Values only: nothing here reads a table.
 """
 
 from __future__ import annotations

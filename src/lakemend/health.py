@@ -1,6 +1,6 @@
 """What `table.health()` answers: what a person should do about a table, and the command for it.
 
-`brain/health.py` makes it and `table.py` hands it to the user. Values only: nothing here reads a table.
+`brain/health.py` makes it and `table/` hands it to the user. Values only: nothing here reads a table.
 """
 
 from __future__ import annotations

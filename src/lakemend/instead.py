@@ -1,4 +1,4 @@
-"""What people call on the tables of other libraries, and what to call on a `Table` instead. `table.py` asks."""
+"""What people call on the tables of other libraries, and what to call on a `Table` instead. `table/` asks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What one write did: the `Report` every verb returns.
 
-The brain fills it when a change is committed and keeps it for the Python call that asked; `table.py`
+The brain fills it when a change is committed and keeps it for the Python call that asked; `table/`
 adds the time the whole statement took and hands it to the user.
 """
 

@@ -1,6 +1,6 @@
 """How sizes, times and results are shown to people: in a terminal, in a shell and in a notebook.
 
-The CLI, `report.py`, `advice.py` and `table.py` call this. `Records` and `Facts` are plain lists and dicts that a
+The CLI, `report.py`, `advice.py` and `table/` call this. `Records` and `Facts` are plain lists and dicts that a
 notebook shows as tables.
 """
 

@@ -26,7 +26,7 @@ def test_public_names_are_documented(name: str) -> None:
     assert any(re.search(rf"\b{name}\b", text) for text in TEXT.values())
 
 
-@pytest.mark.parametrize("name", sorted(n for n in vars(lakemend.Table) if not n.startswith("_")))
+@pytest.mark.parametrize("name", sorted(n for n in dir(lakemend.Table) if not n.startswith("_")))
 def test_methods_of_table_are_documented(name: str) -> None:
     assert re.search(rf"^###? .*`[^`\n]*\b{name}\b", page("python.md"), re.MULTILINE), f"docs/python.md: {name}"
 

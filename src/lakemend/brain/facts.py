@@ -1,6 +1,6 @@
 """What people ask of a table without Spark: its history, its files, its facts.
 
-`table.py` and the CLI call these on an open table.
+`table/` and the CLI call these on an open table.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`join_advice`: would an inner join of two versions shuffle, decided from their logs and the session's settings.
 
-The service calls `advise` and hands its `JoinAdvice` to `table.py`. It follows the rules by which Spark 4.3 places
+The service calls `advise` and hands its `JoinAdvice` to `table/`. It follows the rules by which Spark 4.3 places
 exchanges below a join: a side stays where it is if it is grouped by join columns, and both stay if they are grouped by
 the same ones. tests/plans/test_join_advice.py compares it with plans that ran.
 """

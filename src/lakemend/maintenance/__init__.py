@@ -1,4 +1,4 @@
 """Tables made over in the background: compact, optimize, deduplicate.
 
-`table.py` calls these. Each plans first and then executes: a dry run returns the plan and touches nothing.
+`Table` calls these. Each plans first and then executes: a dry run returns the plan and touches nothing.
 """

@@ -1,6 +1,6 @@
 """`compact`: small files become larger ones, and rows that are masked go for good.
 
-`table.py` calls this. Rows, schema and the files that are large enough stay as they are. Files of a group are read one
+`Table` calls this. Rows, schema and the files that are large enough stay as they are. Files of a group are read one
 after the other by one task and written as one file: nothing is shuffled.
 """
 

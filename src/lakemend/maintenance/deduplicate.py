@@ -1,6 +1,6 @@
 """`deduplicate`: one row of each key remains.
 
-`table.py` and `optimize.py` call this. The rows that are too many are found by their places, and one MERGE of Spark's
+`Table` and `optimize.py` call this. The rows that are too many are found by their places, and one MERGE of Spark's
 deletes them: masked or written again as the table says, with its change data feed, and held against other writers by
 the same rules as any statement that read the whole table.
 """

@@ -1,6 +1,6 @@
 """`optimize`: rows that are close in several columns come to lie in the same files.
 
-`table.py` calls this. Every file of a partition is written again, in the order of a curve through the columns; each
+`Table` calls this. Every file of a partition is written again, in the order of a curve through the columns; each
 partition for itself.
 """
 

@@ -1,4 +1,4 @@
-"""What a Spark session says about joins, as the brain's `join_advice` takes it; `table.py` asks."""
+"""What a Spark session says about joins, as the brain's `join_advice` takes it; `table/reading.py` asks."""
 
 from __future__ import annotations
 
