@@ -14,8 +14,8 @@ from lakemend.shown import size_text
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to do something about. `subject` is a word for programs: small files, masks, overlap, statistics,
-    checkpoint, leftovers."""
+    """One thing to do something about. `subject` is a word for programs: small files, auto-compact, masks, overlap,
+    statistics, checkpoint, leftovers."""
 
     subject: str
     problem: str

@@ -25,6 +25,7 @@ from lakemend.brain.tables import OpenTable
 from lakemend.brain.vacuum import vacuum
 from lakemend.errors import UnsupportedFeatureError
 from lakemend.formats.format import Snapshot
+from lakemend.formats.properties import AUTO_COMPACT
 from lakemend.formats.upkeep import KeepsLog, LogFacts
 from lakemend.health import Finding, Health
 from lakemend.report import Report
@@ -36,7 +37,13 @@ _MOSTLY_DEAD = 0.3
 _LOOKED_AT = 32  # columns
 _FEW_FILES = 8  # in one partition: fewer are read in any case
 _OVERLAPPING = 0.5
+# What writers of all engines call the files that a version has brought, and their bytes.
+_MADE = (
+    ("numTargetFilesAdded", "numAddedFiles", "numFiles"),
+    ("numTargetBytesAdded", "numAddedBytes", "numOutputBytes"),
+)
 _UNREAD = 2  # checkpoint intervals
+_LOOKED_BACK, _AGAIN = 20, 8  # versions, and how many of them leave small files
 
 
 def look(opened: OpenTable, name: str, *, leftovers: bool = False) -> Health:
@@ -52,6 +59,7 @@ def look(opened: OpenTable, name: str, *, leftovers: bool = False) -> Health:
     vacuumed = vacuum(opened, name, dry_run=True) if leftovers else None
     findings = [
         *_about_files(small, spared, target, dead, files.num_rows),
+        *_about_writes(opened, snapshot, name, spared, target),
         *_about_overlap(overlap, groups),
         *_about_statistics(snapshot, uncounted, overlap),
         *_about_log(log),
@@ -141,6 +149,29 @@ def _about_files(small: int, spared: int, target: int, dead: int, files: int) ->
     if dead:
         problem = f"{_counted(dead)} hold many deleted rows"
         yield Finding("masks", problem, "table.compact()", {"files": dead})
+
+
+def _about_writes(opened: OpenTable, snapshot: Snapshot, name: str, spared: int, target: int) -> Iterator[Finding]:
+    """Small files that come again and again are better put together as they come."""
+    if spared < _MANY_SMALL or opened.format.write_settings(snapshot.metadata)["auto_compact"]:
+        return
+    recent = opened.table.history(_LOOKED_BACK)
+    leaving = sum(_leaves_small(version, target * _SMALL) for version in recent)
+    if leaving < _AGAIN:
+        return
+    place = f"delta.`{opened.location}`" if "/" in name else name
+    command = f"ALTER TABLE {place} SET TBLPROPERTIES ('{AUTO_COMPACT}' = 'true')"
+    problem = f"{leaving} of the last {len(recent)} versions have left small files"
+    yield Finding("auto-compact", problem, command, {"versions": leaving, "of": len(recent)})
+
+
+def _leaves_small(version: dict[str, Any], size: float) -> bool:
+    """Whether a write says of the files it made that they are smaller than this, on average."""
+    told = version["metrics"]
+    files, size_told = ([told[name] for name in names if isinstance(told.get(name), int)] for names in _MADE)
+    if version["operation"] == "OPTIMIZE" or not files or not size_told:
+        return False
+    return bool(0 < size_told[0] < files[0] * size)
 
 
 def _overlaps(snapshot: Snapshot, groups: np.ndarray) -> Iterator[tuple[str, float]]:

@@ -60,10 +60,11 @@ _OBEYED: dict[str, Callable[[str], str | None]] = {
     "startingTimestamp": _any,
     "endingTimestamp": _any,
     "preserveDataGrouping": _one_of("auto", "true", "false"),
+    "autoCompact": _one_of("true", "false", "auto", "legacy"),
 }
 # What Delta or Spark's file sources know and nothing here depends on: right names, of which others may be misspelled.
 _ELSEWHERE = (
-    "dataChange", "optimizeWrite", "autoCompact", "ignoreDeletes", "ignoreChanges", "ignoreFileDeletion",
+    "dataChange", "optimizeWrite", "ignoreDeletes", "ignoreChanges", "ignoreFileDeletion",
     "skipChangeCommits", "failOnDataLoss", "maxFilesPerTrigger", "maxBytesPerTrigger", "excludeRegex",
     "schemaTrackingLocation", "recursiveFileLookup", "pathGlobFilter", "modifiedBefore", "modifiedAfter", "basePath",
     "datetimeRebaseMode", "int96RebaseMode", "inferSchema", "ignoreCorruptFiles", "ignoreMissingFiles",
@@ -78,6 +79,7 @@ _OF_A_WRITE = (
     "write.advisory-partition-size",
     "write.fanout-files",
     "write.sort-columns",
+    "write.auto-compact",
 )
 
 

@@ -8,8 +8,10 @@ Calls come from many threads at once; a Brain keeps no state per thread.
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from itertools import combinations
 from typing import Any
@@ -28,6 +30,7 @@ from lakemend.brain.options import require_known
 from lakemend.brain.overlap import may_overlap
 from lakemend.brain.plan import plan
 from lakemend.brain.predicates import conjunction, evaluate, of_snapshot
+from lakemend.brain.small_files import SmallFiles, small_files
 from lakemend.brain.tables import OpenTable, Tables, version_number
 from lakemend.errors import InvalidInputError, LakemendError, StorageError
 from lakemend.formats.format import Format, Snapshot
@@ -48,6 +51,8 @@ class Brain:
         self.catalogs: dict[str, str] = dict(catalogs or {})
         self.tables = Tables(formats if formats is not None else known_formats())
         self._reports: OrderedDict[str, Report] = OrderedDict()
+        # What a session does about small files that a write leaves; without Spark there is nobody to do it.
+        self.compact_small_files: Callable[[SmallFiles], None] | None = None
         self._staged: OrderedDict[bytes, str] = OrderedDict()  # identity → location of a table to be created
         self._lock = threading.Lock()
         self._operations: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -225,13 +230,29 @@ class Brain:
         return answer
 
     def _commit(self, request: dict[str, Any]) -> dict[str, Any]:
-        report = write.commit(self._address(request), request)
+        written = write.commit(self._address(request), request)
+        report = self._looked_after(written, request)
         if request.get("request"):
             with self._lock:
                 self._reports[request["request"]] = report
                 while len(self._reports) > _REMEMBERED:
                     self._reports.popitem(last=False)
         return {"version": None if report.version is None else str(report.version), "report": report.to_dict()}
+
+    def _looked_after(self, written: write.Written, request: dict[str, Any]) -> Report:
+        """The write's report. Its version stands: what becomes of small files changes nothing about that."""
+        if self.compact_small_files is None:
+            return written.report
+        started = time.perf_counter()
+        try:
+            left = small_files(written, request)
+            if left is None:
+                return written.report
+            self.compact_small_files(left)
+        except Exception as error:
+            log.warning("the write to %s stands, but its small files stay: %s", written.report.table, error)
+        seconds = {**written.report.seconds, "compact": time.perf_counter() - started}
+        return replace(written.report, seconds=seconds)
 
     def _abort(self, request: dict[str, Any]) -> dict[str, Any]:
         with self._lock:

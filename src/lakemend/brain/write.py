@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakemend.brain import outcomes
@@ -21,6 +21,7 @@ from lakemend.brain.earlier_reads import require_unchanged
 from lakemend.brain.options import overruled
 from lakemend.brain.plan import live_rows
 from lakemend.brain.requested_change import does_something, requested_change
+from lakemend.brain.tables import OpenTable
 from lakemend.brain.target import Options, Target, target_of
 from lakemend.brain.verb import verb_of
 from lakemend.brain.write_report import landed_report, planned_report
@@ -37,7 +38,16 @@ from lakemend.storage import join
 log = logger(__name__)
 
 
-def commit(address: Address, request: Mapping[str, Any]) -> Report:
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What came of a write; `opened` and `change` where it has made a version of rows."""
+
+    report: Report
+    opened: OpenTable | None = None
+    change: Change | None = None
+
+
+def commit(address: Address, request: Mapping[str, Any]) -> Written:
     with outcomes.committing(request.get("token"), _files(request)):
         return _commit(address, request)
 
@@ -48,20 +58,20 @@ def _files(request: Mapping[str, Any]) -> list[str]:
     return [*listed, *(request.get("mask_files") or ())]
 
 
-def _commit(address: Address, request: Mapping[str, Any]) -> Report:
+def _commit(address: Address, request: Mapping[str, Any]) -> Written:
     started = time.perf_counter()
     verb = verb_of(request)
     options = Options(request.get("options"))
     target = target_of(address, request, options)
     if (request.get("staged") or {}).get("kind") == "adopt":
-        return _adopt(address, target, request)
+        return Written(_adopt(address, target, request))
     if target.base is not None and not target.replaces:
         for told in overruled(request.get("options") or {}, target.base.metadata.properties):
             log.warning("an option of the %s to %s is ignored, %s; use ALTER TABLE", verb, address.shown, told)
     change = requested_change(target, request, verb, options)
     report = planned_report(address, target, change, request)
     if not does_something(change):
-        return replace(report, total=None if target.base is None else live_rows(target.base.files))
+        return Written(replace(report, total=None if target.base is None else live_rows(target.base.files)))
     if target.base is not None and request.get("reads_at"):
         require_unchanged(target.opened, target.base, change, request["reads_at"])
     with _named(address, target):
@@ -71,8 +81,9 @@ def _commit(address: Address, request: Mapping[str, Any]) -> Report:
         with _afterwards("deleting the files of the repeated write", target):
             target.opened.table.store.delete([file.path for file in (*change.added, *change.feed)])
             _delete_spare_masks(target, request, None)
-        return Report(report.operation, report.table, None, attempts=result.attempts)
-    return _landed(address, target, request, result, report, started)
+        return Written(Report(report.operation, report.table, None, attempts=result.attempts))
+    report = _landed(address, target, request, result, report, started)
+    return Written(report, target.opened, result.change)
 
 
 def _landed(

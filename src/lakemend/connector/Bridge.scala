@@ -39,6 +39,7 @@ object Bridge {
     // Stored values may be local times.
     request.put("time_zone", SparkBridge.timeZone)
     if (Padding.isOn) request.put("pad_chars", true)
+    if (op == "commit") SparkBridge.autoCompact.foreach(request.put("auto_compact", _))
     val answer =
       try channel.call(op, request.toString)
       catch {

@@ -37,6 +37,9 @@ object SparkBridge {
   /** The session's, in Java's full spelling. */
   def timeZone: String = DateTimeUtils.getZoneId(SQLConf.get.sessionLocalTimeZone).getId
 
+  /** What the session says of small files after a write, whatever their table says. */
+  def autoCompact: Option[String] = SQLConf.get.getAllConfs.get("spark.databricks.delta.autoCompact.enabled")
+
   def literal(value: Any, dataType: DataType): V2Literal[_] = LiteralValue(value, dataType)
 
   def literalSql(literal: V2Literal[_]): String = Literal(literal.value, literal.dataType).sql

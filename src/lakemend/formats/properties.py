@@ -13,6 +13,7 @@ from typing import Any
 # Lists of column names, which follow a column that is renamed.
 SORT_COLUMNS = "write.sort-columns"
 CHANGES_KEY = "lakemend.changes.key"
+AUTO_COMPACT = "write.auto-compact"
 CODECS = ("uncompressed", "none", "snappy", "gzip", "zstd", "lz4", "lz4_raw", "lzo", "brotli")
 
 _TARGET_FILE_SIZE = 512 * 1024 * 1024
@@ -85,12 +86,15 @@ SHARED: dict[str, Callable[[str], None]] = {
     "write.advisory-partition-size": integer(1),
     "write.fanout-files": integer(1),
     SORT_COLUMNS: anything,
+    AUTO_COMPACT: boolean,
     "lakemend.planning.preserveDataGrouping": one_of("auto", "true", "false"),
 }
 
 
-def settings(properties: Mapping[str, str], *, size: str | None = None, codec: str | None = None) -> dict[str, Any]:
-    """How data files are to be written (`write` in the wire's table); `size` and `codec` as the format's own say."""
+def settings(
+    properties: Mapping[str, str], *, size: str | None = None, codec: str | None = None, auto_compact: bool = False
+) -> dict[str, Any]:
+    """How data files are to be written (`write` in the wire's table); the other arguments as the format's own say."""
     size = properties.get("write.target-file-size-bytes") or size
     codec = properties.get("write.parquet.compression-codec") or codec
     options = {
@@ -102,6 +106,7 @@ def settings(properties: Mapping[str, str], *, size: str | None = None, codec: s
         "compression": _SPARK_CODECS.get(codec.lower(), codec.lower()) if codec else None,
         "writer_options": {key: str(parse_bytes(value)) for key, value in options.items() if value},
         "max_dead_share": _dead_share(properties),
+        "auto_compact": is_on(properties, AUTO_COMPACT, auto_compact),
     }
 
 

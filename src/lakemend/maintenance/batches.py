@@ -7,6 +7,7 @@ meanwhile loses, and the others land.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -48,6 +49,7 @@ class Outcome:
     lost: list[dict[str, Any]] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     reports: list[dict[str, Any]] = field(default_factory=list)
+    silent: bool = False  # nobody has asked for it, and nobody is told of what lost
 
 
 Write = Callable[[Sequence[Group]], BatchWritten]
@@ -103,7 +105,8 @@ def _commit(
             if loser is None:
                 _discard(opened, groups, token)
                 raise
-            log.warning("%d files of %s stay as they are: %s", len(loser[0].files), opened.table.name, error)
+            level = logging.INFO if outcome.silent else logging.WARNING
+            log.log(level, "%d files of %s stay as they are: %s", len(loser[0].files), opened.table.name, error)
             # No version has the token of a commit that failed, and the others land under another one.
             _discard(opened, [loser], token)
             outcome.lost.append({"files": urls_of(opened.snapshot, loser[0].files), "because": str(error)})

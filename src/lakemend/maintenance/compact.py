@@ -79,8 +79,8 @@ def compact(
         if not groups:
             break
         lost = len(outcome.lost)
-        for size, todo in _by_size(groups, target):
-            write = _writer(scope.opened, size, target, codec)
+        for size, todo in by_size(groups, target):
+            write = writer_of(scope.opened, size, target, codec)
             label = f"compact {table.name}"
             execute(
                 scope.opened, batches_of(todo, batches), write, parameters, label=label, shown=progress, outcome=outcome
@@ -95,7 +95,7 @@ def compact(
     return landed_report(report, first, outcome, {"plan": planned}, time.perf_counter() - started)
 
 
-def _by_size(groups: Sequence[Group], target: Target) -> Iterator[tuple[int, list[Group]]]:
+def by_size(groups: Sequence[Group], target: Target) -> Iterator[tuple[int, list[Group]]]:
     """Groups that become one file each, however large, and those that are parted at the target size."""
     for limit, several in ((UNLIMITED, False), (int(target.size), True)):
         found = [group for group in groups if (group.outputs > 1) == several]
@@ -103,7 +103,7 @@ def _by_size(groups: Sequence[Group], target: Target) -> Iterator[tuple[int, lis
             yield UNLIMITED if target.by_rows else limit, found
 
 
-def _writer(opened: Opened, file_bytes: int, target: Target, codec: str | None) -> Write:
+def writer_of(opened: Opened, file_bytes: int, target: Target, codec: str | None) -> Write:
     return lambda batch: write_groups(
         opened, batch, file_bytes=file_bytes, file_rows=target.rows_per_file(), codec=codec
     )

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from lakemend.brain.partition_numbers import partition_numbers
 from lakemend.brain.plan import file_urls
 from lakemend.errors import TableNotFoundError
 from lakemend.formats.format import Snapshot
 from lakemend.formats.zone import in_zone
-from lakemend.maintenance.partitions import PartitionFilter, chosen, partition_numbers
+from lakemend.maintenance.partitions import PartitionFilter, chosen
 from lakemend.maintenance.target import live_shares
 
 if TYPE_CHECKING:

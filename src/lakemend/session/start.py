@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from lakemend import java, storage
 from lakemend.brain.service import Brain
+from lakemend.brain.small_files import SmallFiles
 from lakemend.connector import build
 from lakemend.errors import InvalidInputError, SessionError
 from lakemend.redaction import logger, shown
@@ -312,7 +314,15 @@ def brain() -> Brain:
     with _lock:
         if _brain is None:
             _brain = Brain()
+            _brain.compact_small_files = _compact_small_files
         return _brain
+
+
+def _compact_small_files(left: SmallFiles) -> None:
+    """Maintenance is above the session, and no part of it until there is something to do."""
+    spark = _running_session()
+    if spark is not None:
+        import_module("lakemend.table.after_writes").compact_small_files(spark, left)
 
 
 def _register_brain(jvm: Any, catalog: str, warehouse: str) -> None:

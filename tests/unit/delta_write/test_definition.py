@@ -401,6 +401,7 @@ def test_write_settings() -> None:
         "modes": {"update": "merge-on-read", "delete": "merge-on-read", "merge": "merge-on-read"},
         "mask_file": {"prefix": "deletion_vector_", "suffix": ".bin", "head": "AQ=="},
         "max_dead_share": 0.5,
+        "auto_compact": False,
         "kept_properties": ["delta.columnMapping.maxColumnId"],
     }
     foreign = replace(create(), properties={})
@@ -430,6 +431,7 @@ def test_write_settings() -> None:
         "modes": {"update": "merge-on-read", "delete": "merge-on-read", "merge": "merge-on-read"},
         "mask_file": {"prefix": "deletion_vector_", "suffix": ".bin", "head": "AQ=="},
         "max_dead_share": 0.25,
+        "auto_compact": False,
         "kept_properties": ["delta.columnMapping.maxColumnId"],
     }
 

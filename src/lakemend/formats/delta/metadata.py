@@ -30,6 +30,7 @@ from lakemend.formats.delta.properties import (
     MAX_COLUMN_ID,
     VECTORS,
     checked,
+    compacts_itself,
 )
 from lakemend.formats.format import Metadata, Snapshot
 from lakemend.formats.properties import is_on, mode, settings
@@ -262,6 +263,7 @@ def write_settings(metadata: Metadata) -> dict[str, Any]:
             properties,
             size=properties.get("delta.targetFileSize"),
             codec=properties.get("delta.parquet.compression.codec"),
+            auto_compact=compacts_itself(properties),
         ),
         "stats_columns": [list(path) for path in indexed_columns(metadata)],
         "isolation": _isolation(properties.get("delta.isolationLevel", "")),

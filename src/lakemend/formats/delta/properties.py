@@ -7,7 +7,7 @@ clean-up ask for typed values. Properties outside `delta.` are those that every 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from lakemend.errors import InvalidInputError, UnsupportedFeatureError
 from lakemend.formats.delta.intervals import parse_interval
@@ -71,6 +71,15 @@ _REFUSED_IF_ON = {
     "delta.enableVariantShredding": "variantShredding",
     "delta.universalFormat.enabledFormats": "universal format",
 }
+
+
+def compacts_itself(properties: Mapping[str, str]) -> bool:
+    """Whether the table asks, in Delta's words, for its small files to be put together after a write.
+
+    The older property stands for this and more, and gives way to the one that is about nothing else.
+    """
+    said = properties.get("delta.autoOptimize.autoCompact", properties.get("delta.autoOptimize", "false"))
+    return said.strip().lower() in ("true", "auto", "legacy")
 
 
 def spelled(key: str) -> str:
