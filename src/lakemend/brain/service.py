@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import combinations
@@ -22,6 +22,7 @@ import pyarrow as pa
 from lakemend.advice import JoinAdvice
 from lakemend.brain import abort, alter, facts, feed, health, load, restore, vacuum, write
 from lakemend.brain.addresses import Address, address_of, catalog_of
+from lakemend.brain.every_row import every_row
 from lakemend.brain.first_rows import first_rows
 from lakemend.brain.join_advice import advise
 from lakemend.brain.join_sides import JoinSettings
@@ -138,6 +139,20 @@ class Brain:
     def first_rows(self, identity: Mapping[str, Any], limit: int, version: int | None = None) -> pa.Table:
         opened, snapshot = load.look_up(self.address(identity), {"version": version})
         return first_rows(opened, snapshot, limit)
+
+    def every_row(
+        self,
+        identity: Mapping[str, Any],
+        version: int,
+        columns: Sequence[str] | None,
+        file_column: str | None,
+        zone: str,
+    ) -> pa.Table | None:
+        """None where Spark has to read."""
+        with in_zone(zone):
+            opened, snapshot = load.look_up(self.address(identity), {"version": version})
+            chosen = [f["name"] for f in snapshot.metadata.schema["fields"]] if columns is None else columns
+            return every_row(opened, snapshot, chosen, file_column, zone)
 
     def join_advice(
         self,

@@ -26,7 +26,8 @@ from lakemend.errors import CommitConflictError, InvalidInputError, UnsupportedF
 from lakemend.formats.below import delete_below
 from lakemend.formats.format import Change
 from lakemend.formats.leftovers import KnowsLeftovers, Leftover, Leftovers, Needed
-from lakemend.redaction import logger
+from lakemend.progress import Advance, progress
+from lakemend.redaction import logger, redacted
 from lakemend.report import Report
 from lakemend.storage import Entry
 
@@ -99,7 +100,7 @@ def vacuum(
     )
     if dry_run or not found.files:
         return report
-    done = _Deletion(opened, table, found, moment).run()
+    done = _Deletion(opened, name, table, found, moment).run()
     seconds |= {"write": time.perf_counter() - started - seconds["plan"]}
     return Report(
         operation="vacuum",
@@ -132,8 +133,8 @@ def _require_retention(found: Leftovers, name: str, lose_history: bool) -> None:
 class _Deletion:
     """One vacuum that deletes. `gone`, `failed` and `version` tell what came of it."""
 
-    def __init__(self, opened: OpenTable, table: KnowsLeftovers, found: Leftovers, now: int) -> None:
-        self._opened, self._table, self._found = opened, table, found
+    def __init__(self, opened: OpenTable, name: str, table: KnowsLeftovers, found: Leftovers, now: int) -> None:
+        self._opened, self._name, self._table, self._found = opened, name, table, found
         self._now = now
         self._token = str(uuid.uuid4())
         self.gone: list[Leftover] = []
@@ -171,6 +172,10 @@ class _Deletion:
 
     def _delete(self, plan: tuple[Needed, list[Leftover]], deadline: float) -> None:
         needed, files = plan
+        with progress(f"vacuum {redacted(self._name)}", len(files)) as advance:
+            self._delete_in_batches(needed, files, deadline, advance)
+
+    def _delete_in_batches(self, needed: Needed, files: Sequence[Leftover], deadline: float, advance: Advance) -> None:
         for start in range(0, len(files), _BATCH):
             if time.monotonic() > deadline:
                 log.warning("the vacuum of %s takes too long and stops here: start another", self._opened.location)
@@ -182,6 +187,7 @@ class _Deletion:
             deleted = delete_below(self._opened.table.store, entries)
             self.gone += [by_path[entry.path] for entry in deleted.gone]
             self.failed += deleted.failed
+            advance(len(files[start : start + _BATCH]), f"{len(self.gone):,} files deleted")
 
     def _looked_again(self, needed: Needed) -> Needed:
         """With what was committed meanwhile."""

@@ -16,8 +16,9 @@ from typing import Any
 
 from lakemend.errors import CommitConflictError, CommitUnknownError, LakemendError
 from lakemend.maintenance.rewrite_plan import Group, Opened, urls_of
-from lakemend.progress import progress
+from lakemend.progress import Running, progress
 from lakemend.redaction import logger
+from lakemend.session import bars_wanted, share_done
 
 log = logger(__name__)
 
@@ -85,11 +86,20 @@ def execute(
     outcome: Outcome,
 ) -> None:
     """Writes and commits one batch after the other; raises what is no fault of a single group."""
-    with progress(label, sum(group.bytes for batch in batches for group in batch), shown) as advance:
-        for number, batch in enumerate(batches):
+    spark = opened.table.spark
+    sizes = [sum(group.bytes for group in batch) for batch in batches]
+    under_way: list[Running] = []
+    wanted = bars_wanted(spark) if shown is None else shown
+    with progress(label, sum(sizes), wanted, running=lambda: under_way[-1]() if under_way else 0.0) as advance:
+        for number, (batch, size) in enumerate(zip(batches, sizes, strict=True)):
+            under_way.append(_share_of(size, share_done(spark)))
             written = write(batch)
             _commit(opened, batch, written, parameters, outcome)
-            advance(sum(group.bytes for group in batch), f"{number + 1} of {len(batches)} commits")
+            advance(size, f"{number + 1} of {len(batches)} commits")
+
+
+def _share_of(size: int, share: Running) -> Running:
+    return lambda: size * share()
 
 
 def _commit(

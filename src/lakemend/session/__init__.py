@@ -16,9 +16,11 @@ from lakemend.session.names import (
     warehouse_of,
 )
 from lakemend.session.start import attach, brain, running, session
+from lakemend.session.tasks import bars_wanted, share_done
 
 __all__ = [
     "attach",
+    "bars_wanted",
     "brain",
     "catalog_of",
     "catalogs_of",
@@ -28,6 +30,7 @@ __all__ = [
     "parse_name",
     "running",
     "session",
+    "share_done",
     "timestamp_micros",
     "warehouse_of",
 ]

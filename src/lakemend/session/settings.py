@@ -30,6 +30,7 @@ OWN = (
     "spark.lakemend.masks.message-bytes",
     "spark.lakemend.merge.broadcastThreshold",
     "spark.lakemend.planning.preserveDataGrouping",
+    "spark.lakemend.progress",
     "spark.lakemend.read.row-index-column",
 )
 

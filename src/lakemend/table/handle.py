@@ -18,14 +18,17 @@ from pyspark.sql.types import StructType
 from lakemend.brain.service import Brain
 from lakemend.errors import InvalidInputError, NotATableError, TableError, TableNotFoundError
 from lakemend.incoming import to_frame
+from lakemend.progress import progress
+from lakemend.redaction import redacted
 from lakemend.report import Report
-from lakemend.session import brain, running, timestamp_micros, warehouse_of
+from lakemend.session import bars_wanted, brain, running, share_done, timestamp_micros, warehouse_of
 from lakemend.table.names import is_bare_path, name_parts, path_in, quoted
 
 if TYPE_CHECKING:
     from lakemend.table import Table
 
 _REQUEST = "lakemend.request"
+_LONG = 3.0  # seconds from which on a statement shows how far it is
 # The catalog that knows tables by their path alone.
 _PATH_CATALOG = "lakemend"
 
@@ -133,8 +136,10 @@ class Handle:
         before = context.getLocalProperty(_REQUEST)
         context.setLocalProperty(_REQUEST, request)
         started = time.perf_counter()
+        shown, label = bars_wanted(self.spark), f"{operation} {redacted(self.path or self.name)}"
         try:
-            statement()
+            with progress(label, 1.0, shown, running=share_done(self.spark), after=_LONG):
+                statement()
         finally:
             # An interrupt has ended the JVM's thread, and with it its properties.
             with suppress(Py4JNetworkError):

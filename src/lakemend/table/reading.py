@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
 
 from lakemend.advice import JoinAdvice
 from lakemend.errors import InvalidInputError
@@ -20,6 +23,9 @@ from lakemend.table.names import column_names, quoted
 
 if TYPE_CHECKING:
     from lakemend.table import Table
+
+# The metadata column with a file's location.
+_FILE = "_file"
 
 
 class Reading(Handle):
@@ -35,15 +41,60 @@ class Reading(Handle):
             reader = reader.option("timestampAsOf", self._timestamp)
         return reader.table(self.name)
 
-    def to_arrow(self, columns: str | Sequence[str] | None = None, where: str | Column | None = None) -> pa.Table:
-        """The table, or some of its columns and rows, in this process's memory."""
+    def to_arrow(
+        self,
+        columns: str | Sequence[str] | None = None,
+        where: str | Column | None = None,
+        *,
+        include_file_path: bool = False,
+    ) -> pa.Table:
+        """The table, or some of its columns and rows, in this process's memory.
+
+        `include_file_path` adds the column `_file`, the location of the file that a row lies in. Without a condition
+        Arrow reads the files itself, and no Spark job runs, unless a value could look otherwise than in Spark.
+        """
+        names = None if columns is None else column_names(columns)
+        if include_file_path:
+            self._require_no_column_of_files()
+        found = self._read_by_arrow(names, include_file_path) if where is None else None
+        if found is not None:
+            return found
         frame = self.to_df()
         if where is not None:
             frame = frame.where(where)
-        if columns is not None:
-            names = column_names(columns)
-            frame = frame.select(*[F.col(quoted(c)) if c in frame.columns else F.col(c) for c in names])
+        if names is not None or include_file_path:
+            own = frame.columns
+            chosen = [F.col(quoted(c)) if c in own else F.col(c) for c in (own if names is None else names)]
+            frame = frame.select(*chosen, *([F.col(_FILE)] if include_file_path else []))
         return frame.toArrow()
+
+    def _read_by_arrow(self, names: list[str] | None, include_file_path: bool) -> pa.Table | None:
+        """What Spark would answer, types and all; None where it has to."""
+        loaded, conf = self._load(), self.spark.conf
+        schema = StructType.fromJson(loaded["schema"])
+        chosen = schema.names if names is None else names
+        if len(set(chosen)) < len(chosen) or not set(chosen) <= set(schema.names):
+            return None
+        zone, file_column = conf.get("spark.sql.session.timeZone"), _FILE if include_file_path else None
+        found = self._brain.every_row(self._address(), int(loaded["version"]), chosen, file_column, str(zone))
+        if found is None:
+            return None
+        fields = [schema[name] for name in chosen]
+        fields += [StructField(_FILE, StringType(), False)] if include_file_path else []
+        large = conf.get("spark.sql.execution.arrow.useLargeVarTypes") == "true"
+        with suppress(pa.ArrowException):
+            return found.cast(to_arrow_schema(StructType(fields), timezone="UTC", prefers_large_types=large))
+        return None
+
+    def _require_no_column_of_files(self) -> None:
+        own = next((name for name in self.schema.names if name.lower() == _FILE), None)
+        if own is not None:
+            raise InvalidInputError(
+                f"the files of {self.name} cannot be told beside its rows",
+                cause=f"the table's own column {own} has the name that the column of locations would have",
+                remedy="leave include_file_path out, or rename the column first",
+                column=own,
+            )
 
     def as_of(self, version: int | None = None, timestamp: str | datetime | date | None = None) -> Table:
         """The table as it was at a version, or at the newest version not after a timestamp."""
