@@ -372,6 +372,27 @@ def test_clean_up_keeps_every_unexpired_version_readable(lake: Lake) -> None:
     assert deltalake.DeltaTable(str(lake.root)).version() == 10
 
 
+@pytest.mark.parametrize("on_demand", [False, True])
+def test_clean_up_keeps_the_version_that_lived_until_a_moment_ago(lake: Lake, on_demand: bool) -> None:
+    """Nobody wrote to the table for longer than the retention: its last version is old, and was the newest till now."""
+    every = "1000" if on_demand else "3"
+    lake.create(metadata(properties={"delta.checkpointInterval": every}))
+    for number in range(4):
+        lake.append_rows({"id": number, "p": "x", "x": 1.0})
+    lake.table.checkpoint()
+    lake.append_rows({"id": 4, "p": "x", "x": 1.0})
+    age(lake, {v: 60 - v for v in range(6)})
+    base = lake.table.reread(5)
+    lake.commit(base, Change("delete", removed=lake.removed(base, 0, 1, 2, 3, 4), read_predicate=ALL))
+    lake.table.checkpoint()
+    head = fresh(lake)
+    assert head.latest().version == 6 and head.latest().files.num_rows == 0
+    assert head.at_version(5).files.num_rows == 5
+    commits = sorted(int(n[:20]) for n in log_files(lake) if n.endswith(".json"))
+    # What was replaced before the retention began is gone, down to the checkpoint that is still needed.
+    assert commits == [4, 5, 6]
+
+
 @pytest.mark.parametrize(
     ("properties", "days"),
     [
