@@ -299,6 +299,25 @@ def test_column_ids_are_given_once(tmp_path: Path) -> None:
     assert len(set(given.values())) == len(given) == 5
 
 
+def test_column_ids_are_given_once_though_nothing_was_mapped_between(tmp_path: Path) -> None:
+    """The restored version knows of no ids. Those that were given since stay given."""
+    lake = Lake(tmp_path / "t")
+    lake.create(rows=ROWS)
+    on = {"kind": "set_property", "key": "delta.columnMapping.mode", "value": "name"}
+    alter(lake, on, {"kind": "add_column", "path": ["y"], "type": "long", "nullable": True})
+    restore(lake, 0)
+    assert "delta.columnMapping.mode" not in lake.table.latest().meta.configuration
+    alter(lake, on)
+    ids_of = [
+        {field["metadata"]["delta.columnMapping.id"] for field in lake.table.at_version(version).meta.schema["fields"]}
+        for version in (1, 3)
+    ]
+    assert ids_of == [{1, 2, 3, 4}, {5, 6, 7}]
+    assert ids(lake) == list(range(10))
+    assert restore(lake, 2).version is not None and ids(lake) == list(range(10))
+    assert len(deltalake.DeltaTable(str(lake.root)).file_uris()) == 1
+
+
 def test_columns_and_partitions_made_anew(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "t")
     lake.create(metadata(partitioning=("p",)))
