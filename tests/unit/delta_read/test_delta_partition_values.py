@@ -76,11 +76,39 @@ def test_format() -> None:
     assert pv.format_value(None, "long") is None
     assert pv.format_value("", "string") is None
     assert pv.format_value(1_500_000, "timestamp") == "1970-01-01T00:00:01.500000Z"
-    assert pv.format_value(1_500_000, "timestamp_ntz") == "1970-01-01 00:00:01.500000"
     assert pv.format_value("NaN", "double") == "NaN"
     assert pv.format_value(True, "boolean") == "true"
     with pytest.raises(InvalidInputError, match="UTF-8"):
         pv.format_value(base64.b64encode(b"\xff").decode(), "binary")
+
+
+@pytest.mark.parametrize(
+    ("type", "value", "text"),
+    [
+        ("timestamp_ntz", 1_500_000, "1970-01-01 00:00:01.5"),
+        ("timestamp_ntz", 0, "1970-01-01 00:00:00"),
+        ("timestamp_ntz", 10_000_001, "1970-01-01 00:00:10.000001"),
+        ("float", 0.10000000149011612, "0.1"),
+        ("float", 16777216.0, "1.6777216E7"),
+        ("float", 3.4028234663852886e38, "3.4028235E38"),
+        ("double", 0.1, "0.1"),
+        ("double", -2.0, "-2.0"),
+        ("double", 0.0, "0.0"),
+        ("double", -0.0, "-0.0"),
+        ("double", 100.0, "100.0"),
+        ("double", 1234567.0, "1234567.0"),
+        ("double", 1e7, "1.0E7"),
+        ("double", 0.001, "0.001"),
+        ("double", 0.00099, "9.9E-4"),
+        ("double", -1.5e300, "-1.5E300"),
+        ("double", "-Infinity", "-Infinity"),
+    ],
+)
+def test_values_are_spelled_as_spark_casts_them_to_text(type: str, value: Any, text: str) -> None:
+    """delta-spark finds the files of a partition that it overwrites by this text alone."""
+    assert pv.format_value(value, type) == text
+    (back,) = pv.parse_column(pa.array([text]), type, "c").to_pylist()
+    assert to_wire(back) == value
 
 
 @given(st.integers(-62135596800_000_000, 253402300799_999_999))

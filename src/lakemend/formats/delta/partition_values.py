@@ -8,6 +8,9 @@ spelling with their own, and take a file spelled otherwise for one that no versi
 
 A timestamp is written as an instant, with `Z`. One that was written without a zone is a local time of the session that
 reads it (`formats/zone.py`), as it is for delta-spark.
+
+A value has many spellings and is written in one: the text that Spark casts it to. delta-spark overwrites partitions by
+comparing texts, and would leave the rows of a value that is spelled otherwise beside the new ones.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from decimal import Context, Decimal, InvalidOperation
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -77,14 +81,12 @@ def format_value(value: Any, datatype: DataType) -> str | None:
     if datatype in ("timestamp", "timestamp_ntz"):
         start = datetime(1970, 1, 1, tzinfo=UTC)
         moment = _within_years(value, datatype, lambda: start + timedelta(microseconds=value))
-        text = moment.strftime("%H:%M:%S.%f")
-        return (
-            f"{moment.date().isoformat()}T{text}Z" if datatype == "timestamp" else f"{moment.date().isoformat()} {text}"
-        )
+        day, text = moment.date().isoformat(), moment.strftime("%H:%M:%S.%f")
+        return f"{day}T{text}Z" if datatype == "timestamp" else f"{day} {text.rstrip('0').rstrip('.')}"
     if datatype == "binary":
         return _format_binary(base64.b64decode(value))
     if datatype in ("float", "double"):
-        return _format_float(value)
+        return _format_float(float(value), single=datatype == "float")
     if decimal_of(datatype):
         return format(Decimal(value), "f")
     return str(value) if value != "" else None
@@ -116,13 +118,23 @@ def _format_binary(value: bytes) -> str | None:
         ) from error
 
 
-def _format_float(value: Any) -> str:
-    number = float(value)
+# Between these, Java shows a number without an exponent.
+_LEAST_PLAIN, _LEAST_SCIENTIFIC = Decimal("1e-3"), Decimal("1e7")
+
+
+def _format_float(number: float, single: bool) -> str:
+    """The fewest digits that tell the number from its neighbours, as Java sets them."""
     if number != number:
         return "NaN"
     if number in (float("inf"), float("-inf")):
         return "Infinity" if number > 0 else "-Infinity"
-    return repr(number)
+    shortest = Decimal(str(np.float32(number)) if single else repr(number))
+    if not shortest or _LEAST_PLAIN <= abs(shortest) < _LEAST_SCIENTIFIC:
+        whole, _, rest = format(shortest, "f").partition(".")
+        return f"{whole}.{rest.rstrip('0') or '0'}"
+    sign, digits, _ = shortest.as_tuple()
+    text = "".join(map(str, digits)).rstrip("0")
+    return f"{'-' * sign}{text[0]}.{text[1:] or '0'}E{shortest.adjusted()}"
 
 
 def parse_column(values: pa.Array | pa.ChunkedArray, datatype: DataType, name: str) -> pa.Array:
