@@ -393,6 +393,18 @@ def test_clean_up_keeps_the_version_that_lived_until_a_moment_ago(lake: Lake, on
     assert commits == [4, 5, 6]
 
 
+def test_a_version_is_found_though_the_log_lost_what_leads_to_it(lake: Lake) -> None:
+    lake.create(metadata(properties={"delta.checkpointInterval": "4"}))
+    for number in range(10):
+        lake.append_rows({"id": number, "p": "x", "x": 1.0})
+    known = fresh(lake)
+    known.latest()
+    assert known.at_version(2).files.num_rows == 2  # kept from now on
+    age(lake, {v: 60 - v for v in range(6)})
+    assert clean_log(lake.table.store, {}) > 0 and not (lake.root / "_delta_log" / f"{3:020d}.json").exists()
+    assert known.at_version(6).files.num_rows == 6
+
+
 @pytest.mark.parametrize(
     ("properties", "days"),
     [
