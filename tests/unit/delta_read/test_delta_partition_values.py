@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import datetime as dt
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -14,7 +16,9 @@ from hypothesis import strategies as st
 
 from lakemend.errors import CorruptTableError, InvalidInputError
 from lakemend.formats.delta import partition_values as pv
+from lakemend.formats.delta.table import DeltaTable
 from lakemend.schema import to_arrow, to_wire
+from lakemend.storage import open_store
 
 UTC = dt.UTC
 CASES: list[tuple[Any, str, Any]] = [
@@ -49,6 +53,20 @@ def test_unusual_spellings_among_plain_ones() -> None:
     assert days.to_pylist() == [dt.date(2024, 1, 2), dt.date(2024, 1, 3), None]
     numbers = pv.parse_column(pa.array(["7", " 8 ", "+9", "9223372036854775807"]), "long", "c")
     assert numbers.to_pylist() == [7, 8, 9, 2**63 - 1]
+
+
+def test_bytes_as_deltalake_spells_them(tmp_path: Path) -> None:
+    values = [b"abc", b"\x00\xff", "é".encode(), b"\\u0", None]
+    rows = pa.table({"id": range(len(values)), "p": pa.array(values, pa.binary())})
+    deltalake.write_deltalake(str(tmp_path / "t"), rows, partition_by=["p"])
+    files = DeltaTable(open_store(str(tmp_path / "t"))).latest().files
+    assert {v["p"] for v in files["partition"].to_pylist()} == set(values)
+    for value in (b"\\u0061", b"\\u00c3\\u00A9", b"\\u0061b", b"\x00"):
+        written = pv.format_value(to_wire(value), "binary")
+        assert pv.parse_column(pa.array([written]), "binary", "p").to_pylist() == [value]
+    # No more than what it spells so is taken for bytes.
+    for text in ("\\u0061b", "\\u0161", "\\u006", "x\\u0061"):
+        assert pv.parse_column(pa.array([text]), "binary", "p").to_pylist() == [text.encode()]
 
 
 def test_nan() -> None:

@@ -39,6 +39,8 @@ _HIVE_ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^" + "".join(map(chr, range(1, 0x2
 _URI_ENCODED = re.compile(
     r"[^A-Za-z0-9/!$&'()*+,;=:@\-._~\u00a1-\U0010ffff]|[\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 )
+# Bytes as deltalake spells them; delta-spark and Lakemend write them as the text they are.
+_ESCAPED_BYTES = re.compile(r"(?:\\u00[0-9A-Fa-f]{2})+")
 # Python's own context has 28 digits, fewer than decimal(38, s).
 _WIDE = Context(prec=80)
 
@@ -109,13 +111,15 @@ def _within_years(value: int, datatype: DataType, make: Callable[[], _Day]) -> _
 
 def _format_binary(value: bytes) -> str | None:
     try:
-        return value.decode() or None
+        text = value.decode()
     except UnicodeDecodeError as error:
         raise InvalidInputError(
             f"the binary partition value {value!r} cannot be written",
             cause="the Delta log keeps partition values as UTF-8 text",
             remedy="partition by a text form of the column, such as hex(…)",
         ) from error
+    # Text that would be read as bytes that are spelled out is spelled out itself.
+    return "".join(f"\\u00{byte:02X}" for byte in value) if _ESCAPED_BYTES.fullmatch(text) else text or None
 
 
 # Between these, Java shows a number without an exponent.
@@ -219,8 +223,12 @@ def _parse_present(text: str, datatype: DataType) -> Any:
     if datatype == "timestamp_ntz":
         return parse_timestamp(text).replace(tzinfo=None)
     if datatype == "binary":
-        return text.encode()
+        return _unescaped(text) if _ESCAPED_BYTES.fullmatch(text) else text.encode()
     return text
+
+
+def _unescaped(text: str) -> bytes:
+    return bytes.fromhex(text.replace("\\u00", ""))
 
 
 def parse_date(text: str) -> date:
