@@ -176,6 +176,24 @@ def test_a_file_that_is_another_by_now(lake: Lake) -> None:
         restore(lake, 1)
 
 
+@pytest.mark.parametrize("spelled", ["./{}", ".//./{}", "a/{}", "a//{}", "a/./{}"])
+def test_files_in_other_words(tmp_path: Path, spelled: str) -> None:
+    """Hadoop reads all of these; so must the restore that looks whether they are there."""
+    lake = Lake(tmp_path / "t")
+    lake.create(rows=ROWS)
+    (add,) = of_kind(lake, 0, "add")
+    name = add["path"]
+    (lake.root / "a").mkdir()
+    if spelled.startswith("a"):
+        (lake.root / name).rename(lake.root / "a" / name)
+    log = lake.root / "_delta_log" / f"{0:020d}.json"
+    log.write_text(log.read_text().replace(name, spelled.format(name)))
+    lake = Lake(lake.root)
+    base = lake.table.latest()
+    lake.commit(base, Change("delete", removed=lake.removed(base, 0)))
+    assert (restore(lake, 0).inserted, ids(lake)) == (10, list(range(10)))
+
+
 def test_a_mask_that_is_gone(lake: Lake) -> None:
     mask(lake, 0, 5)
     first = {p.name for p in lake.root.glob("deletion_vector_*")}
