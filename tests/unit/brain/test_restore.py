@@ -176,6 +176,24 @@ def test_a_file_that_is_another_by_now(lake: Lake) -> None:
         restore(lake, 1)
 
 
+@pytest.mark.parametrize("spelled", ["./{}", ".//./{}", "a/{}", "a//{}", "a/./{}"])
+def test_files_in_other_words(tmp_path: Path, spelled: str) -> None:
+    """Hadoop reads all of these; so must the restore that looks whether they are there."""
+    lake = Lake(tmp_path / "t")
+    lake.create(rows=ROWS)
+    (add,) = of_kind(lake, 0, "add")
+    name = add["path"]
+    (lake.root / "a").mkdir()
+    if spelled.startswith("a"):
+        (lake.root / name).rename(lake.root / "a" / name)
+    log = lake.root / "_delta_log" / f"{0:020d}.json"
+    log.write_text(log.read_text().replace(name, spelled.format(name)))
+    lake = Lake(lake.root)
+    base = lake.table.latest()
+    lake.commit(base, Change("delete", removed=lake.removed(base, 0)))
+    assert (restore(lake, 0).inserted, ids(lake)) == (10, list(range(10)))
+
+
 def test_a_mask_that_is_gone(lake: Lake) -> None:
     mask(lake, 0, 5)
     first = {p.name for p in lake.root.glob("deletion_vector_*")}
@@ -297,6 +315,25 @@ def test_column_ids_are_given_once(tmp_path: Path) -> None:
         for field in lake.table.at_version(version).meta.schema["fields"]
     }
     assert len(set(given.values())) == len(given) == 5
+
+
+def test_column_ids_are_given_once_though_nothing_was_mapped_between(tmp_path: Path) -> None:
+    """The restored version knows of no ids. Those that were given since stay given."""
+    lake = Lake(tmp_path / "t")
+    lake.create(rows=ROWS)
+    on = {"kind": "set_property", "key": "delta.columnMapping.mode", "value": "name"}
+    alter(lake, on, {"kind": "add_column", "path": ["y"], "type": "long", "nullable": True})
+    restore(lake, 0)
+    assert "delta.columnMapping.mode" not in lake.table.latest().meta.configuration
+    alter(lake, on)
+    ids_of = [
+        {field["metadata"]["delta.columnMapping.id"] for field in lake.table.at_version(version).meta.schema["fields"]}
+        for version in (1, 3)
+    ]
+    assert ids_of == [{1, 2, 3, 4}, {5, 6, 7}]
+    assert ids(lake) == list(range(10))
+    assert restore(lake, 2).version is not None and ids(lake) == list(range(10))
+    assert len(deltalake.DeltaTable(str(lake.root)).file_uris()) == 1
 
 
 def test_columns_and_partitions_made_anew(tmp_path: Path) -> None:

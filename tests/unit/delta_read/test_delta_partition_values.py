@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import datetime as dt
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -14,7 +16,9 @@ from hypothesis import strategies as st
 
 from lakemend.errors import CorruptTableError, InvalidInputError
 from lakemend.formats.delta import partition_values as pv
+from lakemend.formats.delta.table import DeltaTable
 from lakemend.schema import to_arrow, to_wire
+from lakemend.storage import open_store
 
 UTC = dt.UTC
 CASES: list[tuple[Any, str, Any]] = [
@@ -51,6 +55,20 @@ def test_unusual_spellings_among_plain_ones() -> None:
     assert numbers.to_pylist() == [7, 8, 9, 2**63 - 1]
 
 
+def test_bytes_as_deltalake_spells_them(tmp_path: Path) -> None:
+    values = [b"abc", b"\x00\xff", "é".encode(), b"\\u0", None]
+    rows = pa.table({"id": range(len(values)), "p": pa.array(values, pa.binary())})
+    deltalake.write_deltalake(str(tmp_path / "t"), rows, partition_by=["p"])
+    files = DeltaTable(open_store(str(tmp_path / "t"))).latest().files
+    assert {v["p"] for v in files["partition"].to_pylist()} == set(values)
+    for value in (b"\\u0061", b"\\u00c3\\u00A9", b"\\u0061b", b"\x00"):
+        written = pv.format_value(to_wire(value), "binary")
+        assert pv.parse_column(pa.array([written]), "binary", "p").to_pylist() == [value]
+    # No more than what it spells so is taken for bytes.
+    for text in ("\\u0061b", "\\u0161", "\\u006", "x\\u0061"):
+        assert pv.parse_column(pa.array([text]), "binary", "p").to_pylist() == [text.encode()]
+
+
 def test_nan() -> None:
     (value,) = pv.parse_column(pa.array(["NaN"]), "double", "c").to_pylist()
     assert value != value
@@ -76,11 +94,39 @@ def test_format() -> None:
     assert pv.format_value(None, "long") is None
     assert pv.format_value("", "string") is None
     assert pv.format_value(1_500_000, "timestamp") == "1970-01-01T00:00:01.500000Z"
-    assert pv.format_value(1_500_000, "timestamp_ntz") == "1970-01-01 00:00:01.500000"
     assert pv.format_value("NaN", "double") == "NaN"
     assert pv.format_value(True, "boolean") == "true"
     with pytest.raises(InvalidInputError, match="UTF-8"):
         pv.format_value(base64.b64encode(b"\xff").decode(), "binary")
+
+
+@pytest.mark.parametrize(
+    ("type", "value", "text"),
+    [
+        ("timestamp_ntz", 1_500_000, "1970-01-01 00:00:01.5"),
+        ("timestamp_ntz", 0, "1970-01-01 00:00:00"),
+        ("timestamp_ntz", 10_000_001, "1970-01-01 00:00:10.000001"),
+        ("float", 0.10000000149011612, "0.1"),
+        ("float", 16777216.0, "1.6777216E7"),
+        ("float", 3.4028234663852886e38, "3.4028235E38"),
+        ("double", 0.1, "0.1"),
+        ("double", -2.0, "-2.0"),
+        ("double", 0.0, "0.0"),
+        ("double", -0.0, "-0.0"),
+        ("double", 100.0, "100.0"),
+        ("double", 1234567.0, "1234567.0"),
+        ("double", 1e7, "1.0E7"),
+        ("double", 0.001, "0.001"),
+        ("double", 0.00099, "9.9E-4"),
+        ("double", -1.5e300, "-1.5E300"),
+        ("double", "-Infinity", "-Infinity"),
+    ],
+)
+def test_values_are_spelled_as_spark_casts_them_to_text(type: str, value: Any, text: str) -> None:
+    """delta-spark finds the files of a partition that it overwrites by this text alone."""
+    assert pv.format_value(value, type) == text
+    (back,) = pv.parse_column(pa.array([text]), type, "c").to_pylist()
+    assert to_wire(back) == value
 
 
 @given(st.integers(-62135596800_000_000, 253402300799_999_999))

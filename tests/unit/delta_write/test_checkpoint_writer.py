@@ -372,6 +372,39 @@ def test_clean_up_keeps_every_unexpired_version_readable(lake: Lake) -> None:
     assert deltalake.DeltaTable(str(lake.root)).version() == 10
 
 
+@pytest.mark.parametrize("on_demand", [False, True])
+def test_clean_up_keeps_the_version_that_lived_until_a_moment_ago(lake: Lake, on_demand: bool) -> None:
+    """Nobody wrote to the table for longer than the retention: its last version is old, and was the newest till now."""
+    every = "1000" if on_demand else "3"
+    lake.create(metadata(properties={"delta.checkpointInterval": every}))
+    for number in range(4):
+        lake.append_rows({"id": number, "p": "x", "x": 1.0})
+    lake.table.checkpoint()
+    lake.append_rows({"id": 4, "p": "x", "x": 1.0})
+    age(lake, {v: 60 - v for v in range(6)})
+    base = lake.table.reread(5)
+    lake.commit(base, Change("delete", removed=lake.removed(base, 0, 1, 2, 3, 4), read_predicate=ALL))
+    lake.table.checkpoint()
+    head = fresh(lake)
+    assert head.latest().version == 6 and head.latest().files.num_rows == 0
+    assert head.at_version(5).files.num_rows == 5
+    commits = sorted(int(n[:20]) for n in log_files(lake) if n.endswith(".json"))
+    # What was replaced before the retention began is gone, down to the checkpoint that is still needed.
+    assert commits == [4, 5, 6]
+
+
+def test_a_version_is_found_though_the_log_lost_what_leads_to_it(lake: Lake) -> None:
+    lake.create(metadata(properties={"delta.checkpointInterval": "4"}))
+    for number in range(10):
+        lake.append_rows({"id": number, "p": "x", "x": 1.0})
+    known = fresh(lake)
+    known.latest()
+    assert known.at_version(2).files.num_rows == 2  # kept from now on
+    age(lake, {v: 60 - v for v in range(6)})
+    assert clean_log(lake.table.store, {}) > 0 and not (lake.root / "_delta_log" / f"{3:020d}.json").exists()
+    assert known.at_version(6).files.num_rows == 6
+
+
 @pytest.mark.parametrize(
     ("properties", "days"),
     [

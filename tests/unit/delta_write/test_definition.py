@@ -445,6 +445,18 @@ def test_a_replaced_table_may_keep_properties_of_others() -> None:
     assert min(ids) == 10
 
 
+def test_ids_of_columns_outlive_a_replacement_without_any() -> None:
+    first = create(properties={"delta.columnMapping.mode": "name"})
+    plain = new_metadata({"schema": SCHEMA}, Base(first))  # type: ignore[arg-type]
+    assert "delta.columnMapping.mode" not in plain.properties
+    again = new_metadata({"schema": SCHEMA, "properties": {"delta.columnMapping.mode": "name"}}, Base(plain))  # type: ignore[arg-type]
+    given, anew = (
+        {f["metadata"]["delta.columnMapping.id"] for _, f in walk(delta_schema(metadata))}
+        for metadata in (first, again)
+    )
+    assert min(anew) == max(given) + 1
+
+
 def test_sizes() -> None:
     assert parse_bytes("1g") == 1 << 30 and parse_bytes("100") == 100
 

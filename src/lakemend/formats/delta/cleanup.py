@@ -1,9 +1,9 @@
 """Log clean-up: expired commits and the checkpoints only they need leave `_delta_log`.
 
 The checkpoint writer calls `clean_log` after each checkpoint. What stays is one complete, readable
-checkpoint at or before the oldest version that is younger than `delta.logRetentionDuration`, and
-everything after it: every such version can still be read. Nothing younger is ever deleted, and a
-failure is logged and fails nobody.
+checkpoint at or before the version that was the newest when `delta.logRetentionDuration` began, and
+everything after it: every version that was the newest at some time since can still be read, as the
+protocol has it. Nothing younger is ever deleted, and a failure is logged and fails nobody.
 """
 
 from __future__ import annotations
@@ -64,11 +64,9 @@ def _clean(store: Store, cutoff: int) -> int:
 
 
 def _oldest_needed(listing: Listing, cutoff: int) -> CheckpointFiles | None:
-    """The newest checkpoint from which every unexpired version can still be reached; None if there is none."""
-    if not listing.commits:
-        return None
-    times = listing.timestamps()
-    first = min((version for version, modified in times.items() if modified >= cutoff), default=max(times))
+    """The newest checkpoint from which every version can be reached that was the newest at the cutoff or later."""
+    # However old, a version lives until the next one takes its place: that may have been a moment ago.
+    first = max((version for version, time in listing.timestamps().items() if time <= cutoff), default=-1)
     usable = [c for c in listing.checkpoints if c.version <= first]
     return usable[-1] if usable else None
 

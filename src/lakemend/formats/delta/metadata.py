@@ -56,11 +56,12 @@ def new_metadata(request: dict[str, Any], base: Snapshot | None) -> Metadata:
     partitioning = _partition_columns(schema, request.get("partitioning") or ())
     checks = {str(name): str(sql) for name, sql in (request.get("checks") or {}).items()}
     check_constraint_names(checks)
+    # Ids of the replaced table are not used again: its files may still be read through time travel.
+    last_used = int(base.metadata.properties.get(MAX_COLUMN_ID, 0)) if base is not None else 0
     if mapped:
-        # Ids of the replaced table are not used again: its files may still be read through time travel.
-        last_used = int(base.metadata.properties.get(MAX_COLUMN_ID, 0)) if base is not None else 0
-        schema, last = columns.with_mapping(schema, last_used, keep_names=False)
-        properties[MAX_COLUMN_ID] = str(last)
+        schema, last_used = columns.with_mapping(schema, last_used, keep_names=False)
+    if last_used:
+        properties[MAX_COLUMN_ID] = str(last_used)
     configuration = properties | {CHECK_PREFIX + name: sql for name, sql in checks.items()}
     check_stats_columns(schema, properties)
     check_feed_names(schema, properties)

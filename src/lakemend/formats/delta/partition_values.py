@@ -8,6 +8,9 @@ spelling with their own, and take a file spelled otherwise for one that no versi
 
 A timestamp is written as an instant, with `Z`. One that was written without a zone is a local time of the session that
 reads it (`formats/zone.py`), as it is for delta-spark.
+
+A value has many spellings and is written in one: the text that Spark casts it to. delta-spark overwrites partitions by
+comparing texts, and would leave the rows of a value that is spelled otherwise beside the new ones.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from decimal import Context, Decimal, InvalidOperation
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -35,6 +39,8 @@ _HIVE_ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^" + "".join(map(chr, range(1, 0x2
 _URI_ENCODED = re.compile(
     r"[^A-Za-z0-9/!$&'()*+,;=:@\-._~\u00a1-\U0010ffff]|[\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 )
+# Bytes as deltalake spells them; delta-spark and Lakemend write them as the text they are.
+_ESCAPED_BYTES = re.compile(r"(?:\\u00[0-9A-Fa-f]{2})+")
 # Python's own context has 28 digits, fewer than decimal(38, s).
 _WIDE = Context(prec=80)
 
@@ -77,14 +83,12 @@ def format_value(value: Any, datatype: DataType) -> str | None:
     if datatype in ("timestamp", "timestamp_ntz"):
         start = datetime(1970, 1, 1, tzinfo=UTC)
         moment = _within_years(value, datatype, lambda: start + timedelta(microseconds=value))
-        text = moment.strftime("%H:%M:%S.%f")
-        return (
-            f"{moment.date().isoformat()}T{text}Z" if datatype == "timestamp" else f"{moment.date().isoformat()} {text}"
-        )
+        day, text = moment.date().isoformat(), moment.strftime("%H:%M:%S.%f")
+        return f"{day}T{text}Z" if datatype == "timestamp" else f"{day} {text.rstrip('0').rstrip('.')}"
     if datatype == "binary":
         return _format_binary(base64.b64decode(value))
     if datatype in ("float", "double"):
-        return _format_float(value)
+        return _format_float(float(value), single=datatype == "float")
     if decimal_of(datatype):
         return format(Decimal(value), "f")
     return str(value) if value != "" else None
@@ -107,22 +111,34 @@ def _within_years(value: int, datatype: DataType, make: Callable[[], _Day]) -> _
 
 def _format_binary(value: bytes) -> str | None:
     try:
-        return value.decode() or None
+        text = value.decode()
     except UnicodeDecodeError as error:
         raise InvalidInputError(
             f"the binary partition value {value!r} cannot be written",
             cause="the Delta log keeps partition values as UTF-8 text",
             remedy="partition by a text form of the column, such as hex(…)",
         ) from error
+    # Text that would be read as bytes that are spelled out is spelled out itself.
+    return "".join(f"\\u00{byte:02X}" for byte in value) if _ESCAPED_BYTES.fullmatch(text) else text or None
 
 
-def _format_float(value: Any) -> str:
-    number = float(value)
+# Between these, Java shows a number without an exponent.
+_LEAST_PLAIN, _LEAST_SCIENTIFIC = Decimal("1e-3"), Decimal("1e7")
+
+
+def _format_float(number: float, single: bool) -> str:
+    """The fewest digits that tell the number from its neighbours, as Java sets them."""
     if number != number:
         return "NaN"
     if number in (float("inf"), float("-inf")):
         return "Infinity" if number > 0 else "-Infinity"
-    return repr(number)
+    shortest = Decimal(str(np.float32(number)) if single else repr(number))
+    if not shortest or _LEAST_PLAIN <= abs(shortest) < _LEAST_SCIENTIFIC:
+        whole, _, rest = format(shortest, "f").partition(".")
+        return f"{whole}.{rest.rstrip('0') or '0'}"
+    sign, digits, _ = shortest.as_tuple()
+    text = "".join(map(str, digits)).rstrip("0")
+    return f"{'-' * sign}{text[0]}.{text[1:] or '0'}E{shortest.adjusted()}"
 
 
 def parse_column(values: pa.Array | pa.ChunkedArray, datatype: DataType, name: str) -> pa.Array:
@@ -207,8 +223,12 @@ def _parse_present(text: str, datatype: DataType) -> Any:
     if datatype == "timestamp_ntz":
         return parse_timestamp(text).replace(tzinfo=None)
     if datatype == "binary":
-        return text.encode()
+        return _unescaped(text) if _ESCAPED_BYTES.fullmatch(text) else text.encode()
     return text
+
+
+def _unescaped(text: str) -> bytes:
+    return bytes.fromhex(text.replace("\\u00", ""))
 
 
 def parse_date(text: str) -> date:

@@ -149,9 +149,9 @@ def _adds(target: DeltaSnapshot, rows: Sequence[int]) -> list[Add]:
 def _definition(head: DeltaSnapshot, target: DeltaSnapshot) -> tuple[MetaData, Protocol]:
     configuration = {k: v for k, v in target.meta.configuration.items() if k not in _OF_THE_LOG}
     configuration |= {k: v for k, v in head.meta.configuration.items() if k in _OF_THE_LOG}
-    if MAX_COLUMN_ID in configuration:
-        # An id is given once: files of the versions between may still be read.
-        given = [s.meta.configuration.get(MAX_COLUMN_ID, "0") for s in (head, target)]
+    given = [s.meta.configuration[MAX_COLUMN_ID] for s in (head, target) if MAX_COLUMN_ID in s.meta.configuration]
+    if given:
+        # An id is given once, and columns may be mapped again: files of the versions between may still be read.
         configuration[MAX_COLUMN_ID] = max(given, key=int)
     meta = replace(target.meta, id=head.meta.id, configuration=configuration)
     return meta, upgraded(head.protocol, features(target.protocol))

@@ -7,6 +7,7 @@ and `domains`, from which a checkpoint is written without loss.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -157,7 +158,11 @@ class DeltaSnapshot:
 
     def url(self, path: str) -> str:
         plain_path = decode_path(path)
-        return normalise(plain_path) if _ABSOLUTE.match(path) else join(self.store.url, plain_path)
+        if _ABSOLUTE.match(path):
+            return normalise(plain_path)
+        # As Hadoop has it: `./x` and `.//x` are `x`.
+        odd = "//" in plain_path or "./" in plain_path
+        return join(self.store.url, posixpath.normpath(plain_path) if odd else plain_path)
 
     def spelled(self, paths: Iterable[str]) -> list[str]:
         """Paths of another writer as this log spells them: writers differ in what they encode."""

@@ -140,7 +140,10 @@ class DeltaTable:
         nearest = max(known, key=lambda s: s.version, default=None)
         if nearest is None or version - nearest.version > _ADVANCED:
             return None
-        files = self._recent.after(nearest.version, version)
+        try:
+            files = self._recent.after(nearest.version, version)
+        except CorruptTableError:
+            return None  # the log may have been cleaned up since: a checkpoint tells more than what is known
         if not files or files[-1].version != version:
             return None
         found = advance(nearest, files)
