@@ -29,9 +29,10 @@ def used(root: Path) -> dict[str, Any]:
     brain = Brain()
     loaded = brain.ask("load", {"table": table})
     predicate = {"op": ">", "args": [{"col": ["a"]}, {"lit": 1, "type": "long"}]}
-    request = {"table": table, "version": loaded["version"], "predicates": [predicate], "stats_columns": [["a"]]}
+    request = {"table": table, "version": loaded["version"], "predicates": [predicate]}
     brain.ask("plan", request)
     brain.ask("deletable", request)
+    brain.ask("totals", {**request, "predicates": [], "columns": [{"path": ["a"], "bounds": True}]})
     brain.files(table)
     brain.detail(table)
     brain.history(table)

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakemend.brain.predicates import evaluate, may_match, of_snapshot
+from lakemend.brain.service import Brain
 from lakemend.errors import CorruptTableError
 from lakemend.formats.delta import stats as s
 from lakemend.formats.delta.bounds import RawStats, column_stats
@@ -269,6 +270,15 @@ def test_bounds_of_any_spelling(type: str) -> None:
         assert found.min.to_pylist() == [LEAST[type].get(value)], value
         most = found.max.to_pylist()[0]
         assert most is None or (type != "double" and most >= LEAST[type][value]), value
+
+
+def test_files_without_a_row_count_have_no_totals(made: Any) -> None:
+    made.create(("a", "long"))
+    request = {"table": {"path": str(made.root)}, "predicates": [], "columns": []}
+    made.commit(1, made.add("f", stats={"numRecords": 3}))
+    assert Brain().ask("totals", {**request, "version": "1"})["groups"][0]["rows"] == 3
+    made.commit(2, made.add("g"))
+    assert Brain().ask("totals", {**request, "version": "2"}) == {"groups": None}
 
 
 def test_deep_statistics_are_unknown() -> None:
