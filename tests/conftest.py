@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,21 +41,30 @@ FAST = {
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a test marked `sampled` as few cases run by default as have every value of every parameter among them; the
-    others are slow ones."""
+    """Of a test with several parameters as few cases run by default as have every value of each of them; the others are
+    slow ones. Tests under tests/unit are cheap: there it is so for those marked `sampled` alone."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("sampled") and hasattr(item, "callspec") and not item.get_closest_marker("slow"):
+        if _is_sampled(item):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for same in cases.values():
-        values = {item: {(n, repr(v)) for n, v in item.callspec.params.items()} for item in same}  # type: ignore[attr-defined]
+    for name, same in cases.items():
+        # Values that stand in one list together have one name, and so each line of a list runs.
+        values = {item: set(enumerate(item.callspec._idlist)) for item in same}  # type: ignore[attr-defined]
         missing = set().union(*values.values())
+        # Tests that share a fixture meet its values in different combinations.
+        same.sort(key=lambda item: zlib.crc32(f"{name} {sorted(values[item])}".encode()))
         while missing:
             chosen = max(same, key=lambda item: len(values[item] & missing))  # the first of several
             missing -= values.pop(chosen)
             same.remove(chosen)
         for item in same:
             item.add_marker(pytest.mark.slow)
+
+
+def _is_sampled(item: pytest.Item) -> bool:
+    if not hasattr(item, "callspec") or item.get_closest_marker("slow") or item.get_closest_marker("crossed"):
+        return False
+    return "unit" not in item.path.relative_to(Path(__file__).parent).parts or bool(item.get_closest_marker("sampled"))
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,7 @@ def ids(spark: SparkSession, location: str) -> list[int]:
 
 @pytest.mark.parametrize("source", ["lakemend", "delta"])
 @pytest.mark.parametrize("partitioned", [False, True])
-@pytest.mark.parametrize("exists", [False, True])
-@pytest.mark.parametrize("mode", ["append", "overwrite", "error", "ignore"])
+@pytest.mark.parametrize(("mode", "exists"), list(product(["append", "overwrite", "error", "ignore"], [False, True])))
 def test_save_modes(
     spark: SparkSession, location: str, source: str, partitioned: bool, exists: bool, mode: str
 ) -> None:

@@ -35,19 +35,12 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def plan(
-    snapshot: Snapshot,
-    predicates: Sequence[Predicate],
-    stats_columns: Sequence[Sequence[str]] | None = None,
-    without: Predicate | None = None,
-) -> dict[str, Any]:
+def plan(snapshot: Snapshot, predicates: Sequence[Predicate], without: Predicate | None = None) -> dict[str, Any]:
     with _uncollected():
-        return described(snapshot, kept_rows(snapshot, predicates, without), stats_columns)
+        return described(snapshot, kept_rows(snapshot, predicates, without))
 
 
-def described(
-    snapshot: Snapshot, rows: pa.Array, stats_columns: Sequence[Sequence[str]] | None = None
-) -> dict[str, Any]:
+def described(snapshot: Snapshot, rows: pa.Array) -> dict[str, Any]:
     """The files at these rows of `Snapshot.files`."""
     files = snapshot.files
     every = len(rows) == files.num_rows and rows.equals(pa.array(np.arange(files.num_rows), rows.type))
@@ -61,16 +54,15 @@ def described(
     for index in pc.indices_nonzero(pc.greater(kept["masked"], 0)).to_pylist():
         mask = snapshot.mask(index if every else rows[index].as_py())
         masks[index] = mask and mask_answer(mask)
-    stats = _statistics(snapshot, None if every else rows, stats_columns, len(urls))
     orders = snapshot.sort_orders(None if every else rows)
-    columns = (urls, *(kept[name].to_pylist() for name in ("size", "rows", "modified")), partitions, masks, stats)
+    columns = (urls, *(kept[name].to_pylist() for name in ("size", "rows", "modified")), partitions, masks)
     answer = {
         "version": str(snapshot.version),
         "total_files": files.num_rows,
         "total_rows": live_rows(files),
         "files": [
-            {"path": p, "size": s, "rows": r, "modified": m, "partition": v, "mask": d, "stats": b}
-            for p, s, r, m, v, d, b in zip(*columns, strict=True)
+            {"path": p, "size": s, "rows": r, "modified": m, "partition": v, "mask": d}
+            for p, s, r, m, v, d in zip(*columns, strict=True)
         ],
     }
     if orders is not None:
@@ -114,19 +106,3 @@ def mask_answer(mask: Mask) -> dict[str, Any]:
         "offset": mask.offset,
         "length": mask.length,
     }
-
-
-def _statistics(
-    snapshot: Snapshot, rows: pa.Array | None, columns: Sequence[Sequence[str]] | None, count: int
-) -> list[Any]:
-    if not columns:
-        return [None] * count
-    answers = []
-    for path in columns:
-        stats = snapshot.stats(tuple(path)) if snapshot.files.num_rows else None
-        if stats is None:
-            answers.append([[None, None, None, False]] * count)
-            continue
-        parts = [p if rows is None else p.take(rows) for p in (stats.min, stats.max, stats.nulls, stats.exact)]
-        answers.append([list(v) for v in zip(*(wire_values(p) for p in parts), strict=True)])
-    return [list(entry) for entry in zip(*answers, strict=True)]

@@ -33,6 +33,7 @@ from lakemend.brain.plan import plan
 from lakemend.brain.predicates import conjunction, evaluate, of_snapshot
 from lakemend.brain.small_files import SmallFiles, small_files
 from lakemend.brain.tables import OpenTable, Tables, version_number
+from lakemend.brain.totals import totals
 from lakemend.errors import InvalidInputError, LakemendError, StorageError
 from lakemend.formats.format import Format, Snapshot
 from lakemend.formats.zone import in_zone, padding_chars
@@ -59,6 +60,7 @@ class Brain:
         self._operations: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "load": lambda r: load.load(self._address(r), r),
             "plan": self._plan,
+            "totals": self._totals,
             "deletable": self._deletable,
             "overlap": self._overlap,
             "stage": self._stage,
@@ -218,7 +220,11 @@ class Brain:
         opened = self._address(request).open()
         version = request.get("version")
         snapshot = opened.latest() if version is None else _pinned(opened, request)
-        return plan(snapshot, request.get("predicates") or [], request.get("stats_columns"), request.get("without"))
+        return plan(snapshot, request.get("predicates") or [], request.get("without"))
+
+    def _totals(self, request: dict[str, Any]) -> dict[str, Any]:
+        snapshot = _pinned(self._address(request).open(), request)
+        return totals(snapshot, request.get("predicates") or [], request["columns"])
 
     def _deletable(self, request: dict[str, Any]) -> dict[str, Any]:
         """Whether the predicates hold for every row or for none of each file."""

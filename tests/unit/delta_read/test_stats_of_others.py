@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakemend.brain.predicates import evaluate, may_match, of_snapshot
+from lakemend.brain.service import Brain
 from lakemend.errors import CorruptTableError
 from lakemend.formats.delta import stats as s
 from lakemend.formats.delta.bounds import RawStats, column_stats
@@ -247,10 +249,36 @@ def test_counts_of_any_spelling(count: str, rows: int | None) -> None:
     assert found.nulls.to_pylist() == [rows]
 
 
-@pytest.mark.parametrize("type", ["long", "double", "decimal(38,2)", "decimal(10,2)", "date", "timestamp", "boolean"])
-@pytest.mark.parametrize("value", ["1e300", "-1e300", "1e999999999", "[1]", '{"x":1}', "NaN", '"NaN"', "true", '"1e5"'])
-def test_bounds_of_any_spelling_raise_nothing(type: str, value: str) -> None:
-    bounds(type, f'{{"numRecords":1,"minValues":{{"c":{value}}},"maxValues":{{"c":{value}}},"nullCount":{{"c":0}}}}')
+ODD = ["1e300", "-1e300", "1e999999999", "[1]", '{"x":1}', "NaN", '"NaN"', "true", '"1e5"']
+# What they bound from below; everything else bounds nothing.
+LEAST: dict[str, dict[str, Any]] = {
+    "long": {},
+    "double": {"1e300": 1e300, "-1e300": -1e300, "1e999999999": math.inf, '"1e5"': 1e5},
+    "decimal(38,2)": {'"1e5"': Decimal("99999.99")},
+    "decimal(10,2)": {'"1e5"': Decimal("100000.00")},
+    "date": {},
+    "timestamp": {},
+    "boolean": {"true": True},
+}
+
+
+@pytest.mark.parametrize("type", LEAST)
+def test_bounds_of_any_spelling(type: str) -> None:
+    for value in ODD:
+        values = f'"minValues":{{"c":{value}}},"maxValues":{{"c":{value}}},"nullCount":{{"c":0}}'
+        found = bounds(type, f'{{"numRecords":1,{values}}}')
+        assert found.min.to_pylist() == [LEAST[type].get(value)], value
+        most = found.max.to_pylist()[0]
+        assert most is None or (type != "double" and most >= LEAST[type][value]), value
+
+
+def test_files_without_a_row_count_have_no_totals(made: Any) -> None:
+    made.create(("a", "long"))
+    request = {"table": {"path": str(made.root)}, "predicates": [], "columns": []}
+    made.commit(1, made.add("f", stats={"numRecords": 3}))
+    assert Brain().ask("totals", {**request, "version": "1"})["groups"][0]["rows"] == 3
+    made.commit(2, made.add("g"))
+    assert Brain().ask("totals", {**request, "version": "2"}) == {"groups": None}
 
 
 def test_deep_statistics_are_unknown() -> None:

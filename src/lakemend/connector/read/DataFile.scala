@@ -31,12 +31,13 @@ final class DataFile(
 
 object DataFile {
   def of(node: JsonNode, partitionTypes: Array[DataType], sorted: Seq[String] = Nil): DataFile = {
-    val values = node.path("partition")
-    val partition = Array.tabulate[Any](partitionTypes.length)(i => Wire.internal(values.get(i), partitionTypes(i)))
     val rows = if (node.path("rows").isNumber) node.get("rows").asLong else -1L
     new DataFile(node.get("path").asText, node.get("size").asLong, rows,
-      node.path("modified").asLong(0), partition, mask(node.path("mask"), rows), sorted)
+      node.path("modified").asLong(0), partition(node, partitionTypes), mask(node.path("mask"), rows), sorted)
   }
+
+  def partition(node: JsonNode, types: Array[DataType]): Array[Any] =
+    Array.tabulate[Any](types.length)(i => Wire.internal(node.path("partition").get(i), types(i)))
 
   def partitionTypes(meta: TableMeta): Array[DataType] = meta.partitioning.map(_.dataType).toArray
 

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.{Bridge, LakemendException, Wire}
 import lakemend.catalog.{MetadataColumns, TableMeta}
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.connector.expressions.{Expression, Literal, NamedReference}
 import org.apache.spark.sql.connector.expressions.filter.{PartitionPredicate, Predicate}
 import org.apache.spark.sql.lakemend.SparkBridge
@@ -23,44 +24,47 @@ case class ScanRequest(
   lazy val key: Seq[Any] = Seq(meta.identity, meta.tableId, meta.version, predicates.toSet, without,
     claimed.map(SparkBridge.canonical(_, meta.partitioning.map(_.name))).toSet)
 
-  def plan(statsColumns: Seq[Seq[String]] = Nil): FilePlan = {
+  def plan(): FilePlan = {
+    val request = asked()
+    without.foreach(request.set[JsonNode]("without", _))
+    FilePlan.of(Bridge.call("plan", request), meta).filter(predicates ++ claimed, meta.schema)
+  }
+
+  /** The files that may hold one of the keys of every filter. */
+  def planFor(keys: Seq[KeyFilter]): FilePlan = copy(predicates = predicates ++ keys.map(_.predicate)).plan()
+
+  /** Counts of rows, and of values of these columns, for each combination of partition values; None: not every file knows. */
+  def totals(columns: Seq[TotalsColumn]): Option[Seq[Totals]] = {
+    val request = asked()
+    val named = request.putArray("columns")
+    columns.foreach(column => named.addObject().put("bounds", column.bounds).putArray("path").add(column.name))
+    val types = DataFile.partitionTypes(meta)
+    Option(Bridge.call("totals", request).get("groups")).filter(_.isArray).map(_.asScala.toSeq.map { group =>
+      Totals(DataFile.partition(group, types), group.get("rows").asLong, group.get("files").asLong, group.get("columns"))
+    }.filter(group => claimed.forall(_.eval(new GenericInternalRow(group.partition)))))
+  }
+
+  private def asked(): ObjectNode = {
     if (meta.version.isEmpty) throw LakemendException("TableNotFoundError", "LAKEMEND_TABLE_NOT_FOUND",
       s"there is no table at ${meta.location}", "nothing has been committed there yet",
       "write to it first, or check the path")
     val request = meta.request()
     request.set[JsonNode]("predicates", Wire.predicates(predicates.filter(FilePruning.isForBrain(_, meta.schema))))
-    without.foreach(request.set[JsonNode]("without", _))
-    if (statsColumns.nonEmpty) {
-      val columns = request.putArray("stats_columns")
-      statsColumns.foreach { path => val names = columns.addArray(); path.foreach(names.add) }
-    }
-    FilePlan.of(Bridge.call("plan", request), meta).filter(predicates ++ claimed, meta.schema)
-  }
-
-  /** The files that may hold one of the keys of every filter. */
-  def planFor(keys: Seq[KeyFilter]): FilePlan = {
-    val columns = keys.map(_.column).distinct
-    val known = plan(columns.map(Seq(_)))
-    val tests = keys.map { key =>
-      meta.partitioning.indexWhere(p => p.isIdentity && p.source == Seq(key.column)) match {
-        case -1 => (i: Int) => key.mayMatch(known.stats(i).path(columns.indexOf(key.column)))
-        case partition => (i: Int) => key.mayMatch(known.files(i).partition(partition))
-      }
-    }
-    known.kept(i => tests.forall(_(i)))
+    request
   }
 }
 
-/** The files a scan reads; `stats` lie beside `files`, one node (an array per statistics column, or null) per file. */
-class FilePlan(val totalFiles: Long, val files: IndexedSeq[DataFile], val stats: IndexedSeq[JsonNode]) {
+/** A data column whose values are counted, with their least and greatest if `bounds`. */
+case class TotalsColumn(name: String, bounds: Boolean)
+
+/** What is known of all rows of the same partition values; of each column [count, min, max]. */
+case class Totals(partition: Array[Any], rows: Long, files: Long, columns: JsonNode)
+
+/** The files a scan reads. */
+class FilePlan(val totalFiles: Long, val files: IndexedSeq[DataFile]) {
   def filter(predicates: Seq[Predicate], schema: StructType): FilePlan = {
     val tests = predicates.flatMap(FilePruning.test(_, schema))
-    if (tests.isEmpty) this else kept(i => tests.forall(_(files(i))))
-  }
-
-  def kept(test: Int => Boolean): FilePlan = {
-    val places = files.indices.filter(test)
-    if (places.length == files.length) this else new FilePlan(totalFiles, places.map(files), places.map(stats))
+    if (tests.isEmpty) this else new FilePlan(totalFiles, files.filter(file => tests.forall(_(file))))
   }
 
   def bytes: Long = files.iterator.map(_.size).sum
@@ -76,7 +80,7 @@ class FilePlan(val totalFiles: Long, val files: IndexedSeq[DataFile], val stats:
       rows += math.max(file.liveRows, 0L)
       wanted
     }.size
-    new FilePlan(totalFiles, files.take(count), stats.take(count))
+    new FilePlan(totalFiles, files.take(count))
   }
 }
 
@@ -87,7 +91,7 @@ object FilePlan {
     val orders = answer.path("sorted")
     def order(i: Int): Seq[String] = orders.path(i).asScala.map(_.asText).toSeq
     new FilePlan(answer.path("total_files").asLong(nodes.length),
-      nodes.indices.map(i => DataFile.of(nodes(i), types, order(i))), nodes.map(_.path("stats")).toIndexedSeq)
+      nodes.indices.map(i => DataFile.of(nodes(i), types, order(i))))
   }
 }
 

@@ -16,8 +16,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 class GivenFiles(meta: TableMeta, files: IndexedSeq[DataFile]) extends ScanRequest(meta, Nil, Nil) {
   override lazy val key: Seq[Any] = Seq(this.asInstanceOf[AnyRef])
 
-  override def plan(statsColumns: Seq[Seq[String]]): FilePlan =
-    new FilePlan(files.length, files, files.map(_ => null))
+  override def plan(): FilePlan = new FilePlan(files.length, files)
+
+  override def planFor(keys: Seq[KeyFilter]): FilePlan = plan()
 }
 
 /** A scan that reads each group of files in a task of its own, one file after the other. */

@@ -26,7 +26,7 @@ import org.apache.spark.sql.types.StructType
   */
 class LakeScan(
     val request: ScanRequest, columns: StructType, limit: Option[Int], wholeFiles: Boolean, grouped: Grouping.Mode,
-    override val record: Reads)
+    override val record: Reads, change: Option[RowChange] = None)
     extends Scan with Batch with SupportsReportStatistics with SupportsReportPartitioning with SupportsReportOrdering
     with SupportsRuntimeV2Filtering with ReadsTable {
   private val meta = request.meta
@@ -49,7 +49,7 @@ class LakeScan(
   }
 
   /** Whether this scan finds the rows of an UPDATE, DELETE or MERGE. */
-  @volatile var isRowChange: Boolean = false
+  def isRowChange: Boolean = change.isDefined
 
   /** The same scan without what was known at run time elsewhere: see `OwnFilters`. A statement that changes rows asks its
     * own scan which files it has read. */
@@ -60,7 +60,7 @@ class LakeScan(
 
   /** Whether files that a join's keys rule out may be left out although the join keeps every row of this side: they are
     * those that a rewriting statement has nothing to change in. */
-  @volatile var keepsUnmatchedFiles: Boolean = false
+  def keepsUnmatchedFiles: Boolean = change.exists(_.keepsUnmatchedFiles)
 
   /** The rows that the keys known at run time leave, as predicates. */
   def keyRanges: Seq[Predicate] = keys.flatMap(_.range)
@@ -178,6 +178,9 @@ class LakeScan(
 
   override def hashCode: Int = Objects.hash(meta.tableId, meta.version, columns, limit)
 }
+
+/** What finds the rows of an UPDATE, DELETE or MERGE; `keepsUnmatchedFiles`: one that does nothing to rows without a match. */
+case class RowChange(keepsUnmatchedFiles: Boolean)
 
 /** A scan of one plan that is run; its files before any runtime filter are those of the scan it was made of. */
 final class OwnScan(

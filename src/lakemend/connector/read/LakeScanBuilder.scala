@@ -18,7 +18,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
   */
 class LakeScanBuilder(
     meta: TableMeta, options: CaseInsensitiveStringMap, wholeFiles: Boolean = false, reads: Reads = new Reads,
-    without: Option[ObjectNode] = None)
+    without: Option[ObjectNode] = None, change: => Option[RowChange] = None)
     extends ScanBuilder with SupportsPushDownRequiredColumns with SupportsPushDownV2Filters
     with SupportsPushDownAggregates with SupportsPushDownLimit {
   Options.check(options)
@@ -60,7 +60,7 @@ class LakeScanBuilder(
 
   override def build(): Scan = {
     reads.add(RowsRead(meta.version, offered))
-    answered.fold[Scan](new LakeScan(request, columns, limit, wholeFiles, grouped, reads))(_._2)
+    answered.fold[Scan](new LakeScan(request, columns, limit, wholeFiles, grouped, reads, change))(_._2)
   }
 
   private def grouped: Grouping.Mode = Grouping.mode(meta, key => Option(options.get(key)))

@@ -4,137 +4,79 @@ import java.util.OptionalLong
 
 import scala.collection.mutable
 
-import com.fasterxml.jackson.databind.JsonNode
 import lakemend.Wire
 import lakemend.catalog.{Reads, ReadsTable, TableMeta}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.catalyst.util.TypeUtils
 import org.apache.spark.sql.connector.expressions.{Expression, NamedReference}
-import org.apache.spark.sql.connector.expressions.aggregate._
+import org.apache.spark.sql.connector.expressions.aggregate.{AggregateFunc, Aggregation, Count => CountColumn, CountStar, Max, Min}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read.{LocalScan, Statistics, SupportsReportStatistics}
 import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.types._
 
-/** count, min and max answered from row counts, partition values and exact statistics, without reading a data file.
-  *
-  * One file that cannot tell exactly makes the whole answer None. Statistics of data columns count masked rows too, so
-  * a masked file tells its row count and its partition values only.
-  */
+/** count, min and max without reading a data file: the brain totals each combination of partition values, and they are
+  * put together here. */
 object StatsAggregate {
   def answer(request: ScanRequest, aggregation: Aggregation, record: Reads): Option[LocalScan] = {
     val compiler = new Compiler(request.meta)
     val functions = aggregation.aggregateExpressions.toSeq.map(compiler.function)
     val keys = aggregation.groupByExpressions.toSeq.map(compiler.key)
     if (functions.contains(None) || keys.contains(None)) None
-    else {
-      val plan = request.plan(compiler.statsColumns.toSeq.map(Seq(_)))
-      for (rows <- aggregate(plan, functions.flatten, keys.flatten)) yield {
-        val groups = keys.flatten.map(request.meta.partitioning).map(p => StructField(p.name, p.dataType))
-        val results = functions.flatten.zip(aggregation.aggregateExpressions).map { case (f, e) =>
-          StructField(e.toString, f.dataType)
-        }
-        val schema = StructType(groups ++ results)
-        val version = request.meta.version.getOrElse("none")
-        new AnsweredScan(request, record, schema, rows, s"lakemend ${request.meta.name} version $version, " +
-          s"${aggregation.aggregateExpressions.mkString(", ")} from statistics of ${plan.files.length} files")
-      }
+    else for (totals <- request.totals(compiler.columns.toSeq)) yield {
+      val groups = keys.flatten.map(request.meta.partitioning).map(p => StructField(p.name, p.dataType))
+      val results = functions.flatten.zip(aggregation.aggregateExpressions).map { case (f, e) => StructField(e.toString, f.dataType) }
+      val version = request.meta.version.getOrElse("none")
+      new AnsweredScan(request, record, StructType(groups ++ results), together(totals, functions.flatten, keys.flatten),
+        s"lakemend ${request.meta.name} version $version, ${aggregation.aggregateExpressions.mkString(", ")} " +
+          s"from statistics of ${totals.map(_.files).sum} files")
     }
   }
 
-  private def aggregate(plan: FilePlan, functions: Seq[Function], keys: Seq[Int]): Option[Array[InternalRow]] = {
+  private def together(totals: Seq[Totals], functions: Seq[Function], keys: Seq[Int]): Array[InternalRow] = {
     val groups = mutable.LinkedHashMap[Seq[Any], Array[Any]]()
     if (keys.isEmpty) groups(Nil) = functions.map(_.zero).toArray
-    plan.files.zip(plan.stats).foreach { case (file, stats) =>
-      if (file.rows < 0) return None
-      if (file.liveRows > 0) {
-        val state = groups.getOrElseUpdate(keys.map(file.partition), functions.map(_.zero).toArray)
-        functions.indices.foreach { i =>
-          state(i) = functions(i).add(state(i), file, stats).getOrElse(return None)
-        }
-      }
+    totals.foreach { part =>
+      val state = groups.getOrElseUpdate(keys.map(part.partition(_)), functions.map(_.zero).toArray)
+      functions.indices.foreach(i => state(i) = functions(i).add(state(i), functions(i).of(part)))
     }
-    Some(groups.map { case (key, state) => new GenericInternalRow(key.toArray ++ state): InternalRow }.toArray)
+    groups.map { case (key, state) => new GenericInternalRow(key.toArray ++ state): InternalRow }.toArray
   }
 
-  /** An aggregate function over files; `add` gives None where a file cannot tell exactly. */
-  private trait Function {
-    def dataType: DataType
-    def zero: Any
-    def add(state: Any, file: DataFile, stats: JsonNode): Option[Any]
+  /** An aggregate function: its value for rows of the same partition values, and how values are put together. */
+  private abstract class Function(val dataType: DataType, val zero: Any, val of: Totals => Any) {
+    def add(one: Any, other: Any): Any
   }
 
-  private object CountRows extends Function {
-    override def dataType: DataType = LongType
-    override def zero: Any = 0L
-    override def add(state: Any, file: DataFile, stats: JsonNode): Option[Any] =
-      Some(state.asInstanceOf[Long] + file.liveRows)
+  private class Count(of: Totals => Long) extends Function(LongType, 0L, of) {
+    override def add(one: Any, other: Any): Any = one.asInstanceOf[Long] + other.asInstanceOf[Long]
   }
 
-  private class CountPartition(index: Int) extends Function {
-    override def dataType: DataType = LongType
-    override def zero: Any = 0L
-    override def add(state: Any, file: DataFile, stats: JsonNode): Option[Any] =
-      Some(state.asInstanceOf[Long] + (if (file.partition(index) == null) 0L else file.liveRows))
-  }
-
-  private class CountColumn(stat: Int) extends Function {
-    override def dataType: DataType = LongType
-    override def zero: Any = 0L
-    override def add(state: Any, file: DataFile, stats: JsonNode): Option[Any] =
-      ColumnFacts.of(file, stats, stat).map(facts => state.asInstanceOf[Long] + file.rows - facts.nulls)
-  }
-
-  private abstract class Bound(override val dataType: DataType, largest: Boolean) extends Function {
+  private class Bound(dataType: DataType, largest: Boolean, of: Totals => Any) extends Function(dataType, null, of) {
     private val ordering = TypeUtils.getInterpretedOrdering(dataType)
-    override def zero: Any = null
-    protected def better(state: Any, value: Any): Any =
-      if (state == null) value
-      else if (value == null) state
-      else if ((ordering.compare(value, state) > 0) == largest) value else state
-  }
-
-  private class PartitionBound(index: Int, dataType: DataType, largest: Boolean) extends Bound(dataType, largest) {
-    override def add(state: Any, file: DataFile, stats: JsonNode): Option[Any] =
-      Some(better(state, file.partition(index)))
-  }
-
-  private class ColumnBound(stat: Int, dataType: DataType, largest: Boolean) extends Bound(dataType, largest) {
-    override def add(state: Any, file: DataFile, stats: JsonNode): Option[Any] =
-      ColumnFacts.of(file, stats, stat).flatMap { facts =>
-        val node = if (largest) facts.max else facts.min
-        if (facts.nulls == file.rows) Some(state)
-        else if (node == null || node.isNull) None
-        else Some(better(state, Wire.internal(node, dataType)))
-      }
-  }
-
-  /** The exact statistics of one data column of an unmasked file. */
-  private case class ColumnFacts(min: JsonNode, max: JsonNode, nulls: Long)
-
-  private object ColumnFacts {
-    def of(file: DataFile, stats: JsonNode, index: Int): Option[ColumnFacts] = {
-      val column = stats.path(index)
-      // A column of nulls alone has no bounds that could be exact; its null count says everything.
-      val onlyNulls = column.path(2).isNumber && column.get(2).asLong == file.rows
-      val exact = file.mask.isEmpty && column.path(2).isNumber && (onlyNulls || column.path(3).asBoolean(false))
-      if (exact) Some(ColumnFacts(column.get(0), column.get(1), column.get(2).asLong)) else None
-    }
+    override def add(one: Any, other: Any): Any =
+      if (one == null) other
+      else if (other == null || (ordering.compare(other, one) > 0) != largest) one
+      else other
   }
 
   private class Compiler(meta: TableMeta) {
-    val statsColumns: mutable.ArrayBuffer[String] = mutable.ArrayBuffer()
+    /** The data columns to ask for; `Totals.columns` follows it. */
+    val columns: mutable.ArrayBuffer[TotalsColumn] = mutable.ArrayBuffer()
 
     /** The index of the partition field a group is made of. */
     def key(e: Expression): Option[Int] =
       topLevel(e).flatMap(partition).filter(i => isGroupable(meta.partitioning(i).dataType))
 
     def function(f: AggregateFunc): Option[Function] = f match {
-      case _: CountStar => Some(CountRows)
-      case c: Count if !c.isDistinct => topLevel(c.column).flatMap { name =>
-        partition(name).map(new CountPartition(_)).orElse(
-          dataType(name).filter(isLeaf).map(_ => new CountColumn(stat(name))))
+      case _: CountStar => Some(new Count(_.rows))
+      case c: CountColumn if !c.isDistinct => topLevel(c.column).flatMap { name =>
+        partition(name).map(i => new Count(t => if (t.partition(i) == null) 0L else t.rows)).orElse(
+          dataType(name).filter(isLeaf).map { _ =>
+            val at = index(TotalsColumn(name, bounds = false))
+            new Count(_.columns.path(at).path(0).asLong)
+          })
       }
       case m: Min => bound(m.column, largest = false)
       case m: Max => bound(m.column, largest = true)
@@ -142,8 +84,11 @@ object StatsAggregate {
     }
 
     private def bound(e: Expression, largest: Boolean): Option[Function] = topLevel(e).flatMap { name =>
-      partition(name).map(i => new PartitionBound(i, meta.partitioning(i).dataType, largest)).orElse(
-        dataType(name).filter(hasExactBounds).map(t => new ColumnBound(stat(name), t, largest)))
+      partition(name).map(i => new Bound(meta.partitioning(i).dataType, largest, _.partition(i))).orElse(
+        dataType(name).filter(hasExactBounds).map { t =>
+          val at = index(TotalsColumn(name, bounds = true))
+          new Bound(t, largest, totals => Wire.internal(totals.columns.path(at).get(if (largest) 2 else 1), t))
+        })
     }
 
     private def topLevel(e: Expression): Option[String] = e match {
@@ -156,9 +101,9 @@ object StatsAggregate {
 
     private def dataType(name: String): Option[DataType] = meta.schema.fields.find(_.name == name).map(_.dataType)
 
-    private def stat(name: String): Int = {
-      if (!statsColumns.contains(name)) statsColumns += name
-      statsColumns.indexOf(name)
+    private def index(column: TotalsColumn): Int = {
+      if (!columns.contains(column)) columns += column
+      columns.indexOf(column)
     }
 
     private def isLeaf(t: DataType): Boolean = t match {

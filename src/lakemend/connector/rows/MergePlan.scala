@@ -57,7 +57,7 @@ case class MergePlan(spark: SparkSession) extends Rule[LogicalPlan] {
             case _ => false
           }
           val (rows, source) = planned(merge, join, write, operation, asks)
-          files = Some(if (asks && operation.keepsUnmatchedFiles) hasMatch(join, source) else None)
+          files = Some(if (asks && operation.known.keepsUnmatchedFiles) hasMatch(join, source) else None)
           merge.copy(isSourceRowPresent = Settled(merge.isSourceRowPresent), checkCardinality = false,
             child = merge.child.transformDown { case found: Join if found eq join => rows })
         }
@@ -71,8 +71,8 @@ case class MergePlan(spark: SparkSession) extends Rule[LogicalPlan] {
   /** The join of a MERGE, and its source as it stands there. */
   private def planned(merge: MergeRows, join: Join, write: RowLevelWrite, operation: RowOperation,
       asks: Boolean): (LogicalPlan, LogicalPlan) = {
-    operation.keepsUnmatchedFiles = leavesUnmatched(merge)
-    operation.condition = join.condition.map(on => (if (write.condition.foldable) on else write.condition).sql)
+    operation.learn(_.copy(keepsUnmatchedFiles = leavesUnmatched(merge),
+      condition = join.condition.map(on => (if (write.condition.foldable) on else write.condition).sql)))
     val several = asks || join.joinType == FullOuter || join.joinType == RightOuter
     val small = if (hasKeys(join)) Source.small(spark, join.right, operation.onEnd) else None
     if (!merge.checkCardinality) {
@@ -80,7 +80,7 @@ case class MergePlan(spark: SparkSession) extends Rule[LogicalPlan] {
       (once(merge, join.copy(right = source), small.isDefined, write.originalTable), source)
     } else {
       val watch = Ambiguity.watch(spark, merge, join.left, join.condition)
-      operation.ambiguous = Some(watch)
+      operation.learn(_.copy(ambiguous = Some(watch)))
       val split = small.flatMap(source => broadcasting(join.copy(right = source), write.originalTable, Filter(watch, _)))
       split.map(_ -> small.get).getOrElse {
         val source = small.getOrElse(if (asks) Source.steady(spark, join.right, operation.onEnd) else join.right)

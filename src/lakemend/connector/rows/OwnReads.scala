@@ -17,8 +17,8 @@ case class OwnReads(spark: SparkSession) extends (LogicalPlan => Unit) {
   override def apply(plan: LogicalPlan): Unit = plan.foreach {
     case write: RowLevelWrite => write.operation match {
       case operation: RowOperation =>
-        operation.readsMore = reads(plan, operation.key)
-        if (operation.command == Command.UPDATE) operation.assigned = assigned(write.query, AttributeSet(write.table.output))
+        val sets = if (operation.command == Command.UPDATE) assigned(write.query, AttributeSet(write.table.output)) else None
+        operation.learn(_.copy(readsMore = reads(plan, operation.key), assigned = sets))
       case _ =>
     }
     case _ =>

@@ -110,7 +110,7 @@ class ReplacedTable(of: LakeTable, replacement: Replacement, val few: Boolean) e
       case _ => new ReplaceByRewriting(this, info, replacement)
     }
     // Where rows go that match those that come, files that hold none of their keys stay as they are.
-    operation.keepsUnmatchedFiles = replacement.predicate.isEmpty
+    operation.learn(_.copy(keepsUnmatchedFiles = replacement.predicate.isEmpty))
     operation
   }
 

@@ -15,8 +15,8 @@ object RowCommit {
     request.put("command", operation.command.name)
     // Where Spark found that nothing can match, it scans nothing; otherwise the table adds what was read.
     if (operation.scan.isEmpty) request.putArray("read_predicates").add(Wire.never)
-    request.put("reads_more", operation.readsMore)
-    operation.assigned.foreach { names =>
+    request.put("reads_more", operation.known.readsMore)
+    operation.known.assigned.foreach { names =>
       val columns = request.putArray("assigned")
       names.foreach(columns.add)
     }

@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.{Bridge, LakemendException}
 import lakemend.catalog.{MetadataColumns, Reads, RowsRead, TableKey, TableMeta}
-import lakemend.read.{DataFile, LakeScan, LakeScanBuilder}
+import lakemend.read.{DataFile, LakeScan, LakeScanBuilder, RowChange}
 import lakemend.write.{WriteJob, WrittenFile}
 import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
@@ -29,11 +29,9 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
   protected def wholeFiles: Boolean
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
-    new LakeScanBuilder(meta, options, wholeFiles, reads, unread) {
+    new LakeScanBuilder(meta, options, wholeFiles, reads, unread, Some(RowChange(known.keepsUnmatchedFiles))) {
       override def build(): Scan = super.build() match {
         case scan: LakeScan =>
-          scan.isRowChange = true
-          scan.keepsUnmatchedFiles = keepsUnmatchedFiles
           scanned = Some(scan)
           everyScan.add(scan)
           scan
@@ -44,22 +42,14 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
   /** Files whose every row satisfies it go without being read. */
   protected def unread: Option[ObjectNode] = None
 
-  /** Whether the statement reads the table for more than the rows it changes: see `OwnReads`. */
-  @volatile var readsMore: Boolean = true
+  @volatile private var statement: Statement = Statement()
 
-  /** The columns an UPDATE sets, as far as that is known. */
-  @volatile var assigned: Option[Seq[String]] = None
+  /** What the rules of the optimizer know of the statement; each of them knows more. */
+  def known: Statement = statement
+
+  def learn(more: Statement => Statement): Unit = statement = more(statement)
 
   def key: TableKey = meta.key
-
-  /** A MERGE that does nothing to target rows without a match, so that files without one stay as they are. */
-  @volatile var keepsUnmatchedFiles: Boolean = false
-
-  /** A MERGE's ON condition, for the history. */
-  @volatile var condition: Option[String] = None
-
-  /** Sees the rows of a MERGE that match; it complains where a target row does so twice. */
-  @volatile var ambiguous: Option[Witness] = None
 
   private val atEnd = new ConcurrentLinkedQueue[() => Unit]()
 
@@ -78,8 +68,8 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
   protected def job(info: LogicalWriteInfo): WriteJob = new WriteJob(meta, info, send) {
     override def commit(request: ObjectNode): Unit = {
       end()
-      ambiguous.foreach(refuse)
-      condition.foreach(request.put("condition", _))
+      known.ambiguous.foreach(refuse)
+      known.condition.foreach(request.put("condition", _))
       readByKey.foreach(predicates => reads.narrowTo(RowsRead(meta.version, predicates)))
       super.commit(request)
     }
@@ -92,7 +82,7 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
 
   /** A MERGE's outcome rests on the target rows that have a key of its source, whatever else its scans came across. */
   private def readByKey: Option[Seq[Predicate]] =
-    scan.filter(s => keepsUnmatchedFiles && !readsMore && s.keyRanges.nonEmpty).map(s => s.request.predicates ++ s.keyRanges)
+    scan.filter(s => known.keepsUnmatchedFiles && !known.readsMore && s.keyRanges.nonEmpty).map(s => s.request.predicates ++ s.keyRanges)
 
   private def refuse(watch: Witness): Unit = if (watch.complaints.count > 0) {
     val rows = if (watch.complaints.count == 1) "one row" else s"${watch.complaints.count} rows"
@@ -106,6 +96,19 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
         java.util.Map.of("count", watch.complaints.count, "sample", watch.complaints.sample.toArray))))
   }
 }
+
+/** What becomes known of an UPDATE, DELETE or MERGE while it is planned. */
+case class Statement(
+    /** Whether it reads the table for more than the rows it changes: see `OwnReads`. */
+    readsMore: Boolean = true,
+    /** The columns an UPDATE sets, as far as that is known. */
+    assigned: Option[Seq[String]] = None,
+    /** A MERGE that does nothing to target rows without a match, so that files without one stay as they are. */
+    keepsUnmatchedFiles: Boolean = false,
+    /** A MERGE's ON condition, for the history. */
+    condition: Option[String] = None,
+    /** Sees the rows of a MERGE that match; it complains where a target row does so twice. */
+    ambiguous: Option[Witness] = None)
 
 object RowOperation {
   def of(meta: TableMeta, info: RowLevelOperationInfo, reads: Reads, send: ObjectNode => Unit): RowOperation = {

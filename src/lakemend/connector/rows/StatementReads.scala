@@ -33,7 +33,7 @@ object StatementReads extends Rule[LogicalPlan] with AdaptiveSparkPlanHelper {
           read.of == table.meta.key && !(read.record eq table.reads) && !(read.record eq Reads.Unrecorded)
         }
         unknown.foreach(read => table.reads.add(read.rows))
-        if (unknown.nonEmpty) operation(write).foreach(_.readsMore = true)
+        if (unknown.nonEmpty) operation(write).foreach(_.learn(_.copy(readsMore = true)))
       }
       case _ =>
     }
