@@ -1,6 +1,6 @@
 """Random merges by key on random small tables, held against a model in plain Python: rows, counts, dry runs.
 
-The default run is a case of each strategy. `./run test-long` draws more; LAKEMEND_STRATEGY_CASES is how many (default
+The default run is a case of four strategies. `./run test-long` draws more; LAKEMEND_STRATEGY_CASES is how many (default
 100), LAKEMEND_STRATEGY_SEED the first seed. Each case is a table of several files, with NULLs, with keys that occur
 twice and with masks, and some merges with maintenance between them.
 """
@@ -184,12 +184,15 @@ MAINTENANCE: dict[str, Callable[[Table], Any]] = {
 }
 
 
-def play(spark: SparkSession, namespace: str, seed: int, strategy: str, merges: int) -> None:
+def play(
+    spark: SparkSession, namespace: str, seed: int, strategy: str, merges: int, *, maintained: bool = True
+) -> None:
     case = Case(spark, namespace, seed, strategy)
     case.start()
     for _ in range(merges):
         case.merge()
-        case.maintain()
+        if maintained:
+            case.maintain()
 
 
 def seeds() -> Iterator[int]:
@@ -197,9 +200,9 @@ def seeds() -> Iterator[int]:
     yield from range(first, first + int(os.environ.get("LAKEMEND_STRATEGY_CASES", "100")))
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", ["upsert", "full_merge", "delete_insert", "scd2"])
 def test_a_sample(spark: SparkSession, namespace: str, strategy: str) -> None:
-    play(spark, namespace, 5, strategy, 1)
+    play(spark, namespace, 5, strategy, 1, maintained=False)
 
 
 @pytest.mark.slow

@@ -66,7 +66,12 @@ class Reading(Handle):
             own = frame.columns
             chosen = [F.col(quoted(c)) if c in own else F.col(c) for c in (own if names is None else names)]
             frame = frame.select(*chosen, *([F.col(_FILE)] if include_file_path else []))
-        return frame.toArrow()
+        found = frame.toArrow()
+        if include_file_path:
+            # What Spark says of a metadata column is for Spark.
+            plain = found.schema.field(found.num_columns - 1).remove_metadata()
+            found = found.set_column(found.num_columns - 1, plain, found.column(found.num_columns - 1))
+        return found
 
     def _read_by_arrow(self, names: list[str] | None, include_file_path: bool) -> pa.Table | None:
         """What Spark would answer, types and all; None where it has to."""
