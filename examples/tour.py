@@ -79,11 +79,13 @@ def tour(spark: SparkSession, warehouse: str) -> None:
     count_without_reading(spark)
     other_engines(str(Path(warehouse) / "shop" / "orders"))
     join_without_a_shuffle(spark, orders)
+    upsert(spark, orders)
     replace_a_part(spark, orders)
     break_the_check(spark, orders)
     travel(orders)
     change_rows(spark, orders)
     meet_another_writer(spark, orders)
+    look_after_it(orders)
     change_the_schema(spark)
     tell_the_history(orders)
 
@@ -124,6 +126,18 @@ FROM lake.shop.orders o ANTI JOIN lake.shop.payments p ON o.day = p.day AND o.id
     shuffles = unpaid._jdf.queryExecution().executedPlan().toString().count("Exchange hashpartitioning")
     print(f"{rows:,} orders are unpaid; tables shuffled to find them: {shuffles}")
     spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+
+
+def upsert(spark: SparkSession, orders: lakemend.Table) -> None:
+    title("A batch of corrections, by key: what it would do, and then done in one version")
+    corrections = spark.sql("""
+        SELECT id, DATE'2026-01-04' AS day, 'FR' AS country, CAST(12.5 AS DECIMAL(10, 2)) AS price
+        FROM range(9999, 10003, 2)""")
+    code("print(orders.merge(corrections, key_columns='id', strategy='upsert', dry_run=True))")
+    print(orders.merge(corrections, key_columns="id", strategy="upsert", dry_run=True))
+    code("report = orders.merge(corrections, key_columns='id', strategy='upsert')\nprint(report.stats)")
+    report = orders.merge(corrections, key_columns="id", strategy="upsert")
+    print(report.stats)
 
 
 def replace_a_part(spark: SparkSession, orders: lakemend.Table) -> None:
@@ -218,6 +232,17 @@ def meet_another_writer(spark: SparkSession, orders: lakemend.Table) -> None:
                 print(running.result())
             except lakemend.CommitConflictError as error:
                 tell(error)
+
+
+def look_after_it(orders: lakemend.Table) -> None:
+    title("Look after the table: what is there to do, do it, and undo what was wrong")
+    code("print(orders.health())")
+    print(orders.health())
+    code("print(orders.compact())")
+    print(orders.compact())
+    code("orders.delete()   # oh no\nprint(orders.restore(version=orders.version - 1))")
+    orders.delete()
+    print(orders.restore(version=orders.version - 1))
 
 
 def change_the_schema(spark: SparkSession) -> None:
