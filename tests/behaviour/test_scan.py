@@ -603,8 +603,11 @@ class TestWholeFiles:
             gateway.new_array(jvm.java.lang.String, 0), str(log.root)
         )
         catalog = spark._jsparkSession.sessionState().catalogManager().catalog("lake")
-        meta = catalog.loadTable(ident).meta()
+        table = catalog.loadTable(ident)
         options = jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap.empty()
+        writes = jvm.org.apache.spark.sql.connector.write
+        command = writes.RowLevelOperation.Command.UPDATE
+        update = table.newRowLevelOperationBuilder(writes.RowLevelOperationInfoImpl(command, options)).build()
         filters = jvm.org.apache.spark.sql.connector.expressions.filter
         expressions = jvm.org.apache.spark.sql.connector.expressions
         sides = gateway.new_array(expressions.Expression, 2)
@@ -614,8 +617,7 @@ class TestWholeFiles:
         tasks, rows = {}, {}
         with settings(spark, {"spark.sql.files.maxPartitionBytes": "1000", "spark.sql.files.openCostInBytes": "0"}):
             for whole in (True, False):
-                reads = jvm.lakemend.catalog.Reads()
-                builder = jvm.lakemend.read.LakeScanBuilder(meta, options, whole, reads, jvm.scala.Option.empty())
+                builder = (update if whole else table).newScanBuilder(options)
                 assert len(builder.pushPredicates(predicates)) == 1
                 scan = builder.build()
                 partitions = scan.planInputPartitions()
