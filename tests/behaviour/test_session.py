@@ -45,7 +45,7 @@ def round_trip(spark, name):
 """
 
 
-def run(tmp_path: Path, program: str, *command: str, **environment: str) -> str:
+def run(tmp_path: Path, program: str, *command: str, noise: bool = False, **environment: str) -> str:
     script = tmp_path / "program.py"
     script.write_text(PROGRAM + textwrap.dedent(program))
     inherited = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYSPARK_PYTHON": sys.executable}
@@ -59,7 +59,7 @@ def run(tmp_path: Path, program: str, *command: str, **environment: str) -> str:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return done.stdout + done.stderr if noise else done.stdout
 
 
 class TestTypedErrors:
@@ -356,8 +356,10 @@ def test_spark_submit(tmp_path: Path) -> None:
         "submitted",
         "--master",
         "local[2]",
+        noise=True,
     )
     assert "app: submitted local[2]" in said
+    assert said.count(" INFO ") < 20, "spark-submit's own remarks before the program runs"
 
 
 def test_the_java_from_pypi(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """A session without noise: no log4j banner, no advice on host names, where Spark runs on this machine alone.
 
-`start` wraps the launch of the JVM in `quiet_start`. Warnings and errors of real problems are printed as ever. Whatever
-the user has set wins: an address in SPARK_LOCAL_IP, a log4j2 configuration in Spark's conf directory, in a
-Java option or in an environment variable; `spark.log.level` works on top as always.
+`start` wraps the launch of the JVM in `quiet_start`, and calls `quieten` where spark-submit has launched it. Warnings
+and errors of real problems are printed as ever. Whatever the user has set wins: an address in SPARK_LOCAL_IP, a log4j2
+configuration in Spark's conf directory, in a Java option or in an environment variable; `spark.log.level` works on top
+as always.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pyspark.logger import PySparkLogger
 
@@ -41,6 +43,15 @@ def quiet_start(conf: Mapping[str, str], spark_home: Path) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def quieten(jvm: Any, conf: Mapping[str, str], spark_home: Path) -> None:
+    """The same for a local JVM that spark-submit has launched: from here on it prints no remarks of a start."""
+    _silence_repeated_errors()
+    settings = Path(os.environ.get("SPARK_CONF_DIR") or spark_home / "conf")
+    given = any(jvm.java.lang.System.getProperty(name) for name in (_PROPERTY, "log4j2.configurationFile"))
+    if is_local(conf.get("spark.master", "local")) and not given and not _logs_by_own_rules(conf, settings):
+        jvm.org.apache.logging.log4j.core.config.Configurator.reconfigure(jvm.java.net.URI.create(_LOGGING.as_uri()))
 
 
 def _silence_repeated_errors() -> None:

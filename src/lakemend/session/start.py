@@ -27,7 +27,7 @@ from lakemend.errors import InvalidInputError, SessionError
 from lakemend.redaction import logger, shown
 from lakemend.session import hadoop, interrupts, settings, typed
 from lakemend.session.channel import WIRE_VERSION, Channel
-from lakemend.session.quiet import quiet_start
+from lakemend.session.quiet import quiet_start, quieten
 
 log = logger(__name__)
 
@@ -85,6 +85,8 @@ def session(
         jvm = _ensure_jvm(wanted, jar, fetched, spark_home.jars.parent)
         _load_on_driver(jvm, jar)
         inherited = dict(SparkConf().getAll())
+        if "PYSPARK_GATEWAY_PORT" in os.environ:
+            quieten(jvm, {**inherited, **wanted}, spark_home.jars.parent)
         options: dict[str, Any] = dict(
             settings.defaults(wanted.get("spark.master") or inherited.get("spark.master", "local[*]"), inherited)
         )
