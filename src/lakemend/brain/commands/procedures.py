@@ -183,6 +183,11 @@ PROCEDURES: dict[str, Procedure] = {
                 read_version="long",
                 isolation="string",
                 user="string",
+                user_id="string",
+                user_name="string",
+                job=mapping("string"),
+                notebook=mapping("string"),
+                cluster="string",
                 token="string",  # noqa: S106  (a type)
             ),
         ),
