@@ -60,7 +60,7 @@ def _optimize(table: Table, arguments: Arguments) -> Rows:
             remedy="use OPTIMIZE … ZORDER BY, which writes every file again",
         )
     where = arguments.get("where")
-    condition = None if where is None else _condition(where)
+    condition = None if where is None else _condition(table.spark, where)
     columns = arguments.get("zorder_columns")
     started = round(time.time() * 1000)
     report: Report | None
@@ -76,8 +76,9 @@ def _optimize(table: Table, arguments: Arguments) -> Rows:
     return [{"path": _location(table), "metrics": _metrics(table, report, started, bool(columns))}]
 
 
-def _condition(text: str) -> Column:
+def _condition(spark: SparkSession, text: str) -> Column:
     try:
+        spark._jsparkSession.sessionState().sqlParser().parseExpression(text)
         return F.expr(text)
     except PySparkException as error:
         raise InvalidInputError(

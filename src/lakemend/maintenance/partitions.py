@@ -48,7 +48,7 @@ def chosen(
     except PySparkException as error:
         raise InvalidInputError(
             "the filter of partitions cannot be evaluated",
-            cause=str(error).partition("\n")[0],
+            cause=str(error).strip().partition("\n")[0],
             remedy=f"use partition columns alone: {', '.join(names)}",
         ) from error
     found = np.zeros(len(partitions), bool)
