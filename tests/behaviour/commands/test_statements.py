@@ -384,6 +384,16 @@ def test_parameters(spark: SparkSession, namespace: str) -> None:
         spark.sql(f"RESTORE {namespace}.t TO TIMESTAMP AS OF :t", args={"t": None})
 
 
+def test_scripts(spark: SparkSession, namespace: str) -> None:
+    """Spark reads the statements of a script itself."""
+    table = make(spark, f"{namespace}.t")
+    with pytest.raises(ParseException):
+        spark.sql(f"BEGIN OPTIMIZE {namespace}.t; END")
+    spark.sql(f"BEGIN EXECUTE IMMEDIATE 'OPTIMIZE {namespace}.t'; CALL lake.system.restore('{namespace}.t', 0); END")
+    assert [entry["operation"] for entry in table.history(2)] == ["RESTORE", "OPTIMIZE"]
+    assert table.version == 6
+
+
 def test_variables(spark: SparkSession, namespace: str) -> None:
     make(spark, f"{namespace}.t")
     session = spark.newSession()

@@ -107,7 +107,12 @@ def test_arguments_that_do_not_fit(name: str, given: list[Any], problem: str) ->
 
 @pytest.mark.parametrize(
     ("name", "namespace", "meant"),
-    [("compct", ("system",), "lake.system.compact"), ("vacuum", ("db",), "lake.system.vacuum"), ("nothing", (), None)],
+    [
+        ("compct", ("system",), "lake.system.compact"),
+        ("vacuum", ("db",), "lake.system.vacuum"),
+        ("nothing", (), None),
+        ("rewrite_data_files", ("system",), "lake.system.compact"),
+    ],
 )
 def test_an_unknown_procedure(name: str, namespace: tuple[str, ...], meant: str | None) -> None:
     with pytest.raises(InvalidInputError) as caught:

@@ -16,6 +16,17 @@ from lakemend.schema import Struct
 from lakemend.spelling import nearest
 
 NAMESPACE = ("system",)
+# What Iceberg calls them.
+_ELSEWHERE = {
+    "rewrite_data_files": "compact",
+    "rewrite_position_delete_files": "compact",
+    "expire_snapshots": "vacuum",
+    "remove_orphan_files": "vacuum",
+    "rollback_to_snapshot": "restore",
+    "rollback_to_timestamp": "restore",
+    "set_current_snapshot": "restore",
+    "rewrite_manifests": "checkpoint",
+}
 
 # "names" is a text or an array of them, "time" a text or a timestamp.
 Kind = Literal["text", "names", "time", "long", "double", "boolean"]
@@ -313,7 +324,7 @@ def _find(request: Mapping[str, Any]) -> Procedure:
     found = PROCEDURES.get(name.lower())
     if found is not None and tuple(part.lower() for part in request["namespace"]) == NAMESPACE:
         return found
-    meant = name.lower() if found is not None else nearest(name, PROCEDURES)
+    meant = name.lower() if found is not None else _ELSEWHERE.get(name.lower()) or nearest(name, PROCEDURES)
     shown = ".".join((catalog, *request["namespace"], name))
     raise InvalidInputError(
         f"there is no procedure {shown}" + (f"; did you mean {catalog}.system.{meant}?" if meant else ""),
