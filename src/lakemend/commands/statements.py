@@ -133,11 +133,9 @@ def _sizes(files: int, size: int, bounds: list[int] | None) -> dict[str, Any]:
 
 
 def _counted_columns(table: Table, columns: int) -> int:
-    """Columns that new files have statistics of."""
-    told = table._load()["write"].get("stats_columns")
-    if isinstance(told, list):
-        return len(told)
-    return columns if told is None or told < 0 else min(columns, told)
+    """As Delta counts: the first columns of the table, partition columns among them."""
+    told = str(table.detail()["properties"].get("delta.dataSkippingNumIndexedCols", 32))
+    return min(columns, int(told)) if told.isdigit() else columns
 
 
 def _zorder(removed: Mapping[str, Any], cubes: int) -> dict[str, Any]:
