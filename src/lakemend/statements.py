@@ -150,6 +150,12 @@ def _dry_run(table: Table, operation: str, condition: Column | None) -> Report:
 
 def rows_by_file(table: Table, frame: DataFrame) -> dict[str, int]:
     """How many rows of the table's frame are in which file."""
+    require_no_column_of_files(table)
+    counted = frame.groupBy(_FILE).agg(F.count(F.lit(1)).alias("n")).collect()
+    return {row[_FILE]: row["n"] for row in counted}
+
+
+def require_no_column_of_files(table: Table) -> None:
     own = next((name for name in table.schema.names if name.lower() == _FILE), None)
     if own is not None:
         raise InvalidInputError(
@@ -158,8 +164,6 @@ def rows_by_file(table: Table, frame: DataFrame) -> dict[str, int]:
             remedy=f"rename the column {own} first",
             column=own,
         )
-    counted = frame.groupBy(_FILE).agg(F.count(F.lit(1)).alias("n")).collect()
-    return {row[_FILE]: row["n"] for row in counted}
 
 
 def _statements(spark: SparkSession) -> Any:

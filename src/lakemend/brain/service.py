@@ -22,6 +22,8 @@ import pyarrow as pa
 from lakemend.advice import JoinAdvice
 from lakemend.brain import abort, alter, facts, feed, health, load, restore, vacuum, write
 from lakemend.brain.addresses import Address, address_of, catalog_of
+from lakemend.brain.commands import procedures
+from lakemend.brain.commands.statement import statement
 from lakemend.brain.every_row import every_row
 from lakemend.brain.first_rows import first_rows
 from lakemend.brain.join_advice import advise
@@ -34,7 +36,7 @@ from lakemend.brain.predicates import conjunction, evaluate, of_snapshot
 from lakemend.brain.small_files import SmallFiles, small_files
 from lakemend.brain.tables import OpenTable, Tables, version_number
 from lakemend.brain.totals import totals
-from lakemend.errors import InvalidInputError, LakemendError, StorageError
+from lakemend.errors import InvalidInputError, LakemendError, SessionError, StorageError
 from lakemend.formats.format import Format, Snapshot
 from lakemend.formats.zone import in_zone, padding_chars
 from lakemend.health import Health
@@ -55,6 +57,8 @@ class Brain:
         self._reports: OrderedDict[str, Report] = OrderedDict()
         # What a session does about small files that a write leaves; without Spark there is nobody to do it.
         self.compact_small_files: Callable[[SmallFiles], None] | None = None
+        # Statements and procedures that a session runs in Python; the rows of their results.
+        self.run_command: Callable[[dict[str, Any]], list[dict[str, Any]]] | None = None
         self._staged: OrderedDict[bytes, str] = OrderedDict()  # identity → location of a table to be created
         self._lock = threading.Lock()
         self._operations: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -70,6 +74,10 @@ class Brain:
             "feed": lambda r: feed.changes(self._address(r), r),
             "catalog": self._catalog,
             "options": self._options,
+            "command": lambda r: statement(r, self._exists),
+            "procedures": procedures.listed,
+            "procedure": procedures.bound,
+            "run": self._run,
         }
 
     # ---- the wire
@@ -284,6 +292,22 @@ class Brain:
     def _options(self, request: dict[str, Any]) -> dict[str, Any]:
         require_known(request.get("options") or {}, self.tables.formats)
         return {}
+
+    def _exists(self, identity: Mapping[str, Any]) -> bool:
+        """True also where it cannot be told: the error is for whoever opens the table."""
+        try:
+            return self.address(identity).find() is not None
+        except (LakemendError, OSError):
+            return True
+
+    def _run(self, request: dict[str, Any]) -> dict[str, Any]:
+        if self.run_command is None:
+            raise SessionError(
+                "this process runs no statements",
+                cause="its brain was not made by a Spark session",
+                remedy="start one with lakemend.session(…)",
+            )
+        return {"rows": self.run_command(request)}
 
     def _catalog(self, request: dict[str, Any]) -> dict[str, Any]:
         action = request.get("action")

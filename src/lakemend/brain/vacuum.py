@@ -124,7 +124,8 @@ def _require_retention(found: Leftovers, name: str, lose_history: bool) -> None:
         cause=f"retain is {found.retain / 3_600_000:g} hours, and the table keeps the files of its versions for "
         f"{days:g} days: time travel would break, and a write that takes longer than that would lose its files",
         remedy="leave retain out, change delta.deletedFileRetentionDuration, or, if nobody writes to the table and "
-        "its older versions may go, say lose_history=True (--lose-history)",
+        "its older versions may go, say lose_history=True (--lose-history; of the procedure vacuum, "
+        "lose_history => true)",
         retain=found.retain,
         retention=found.retention,
     )

@@ -15,7 +15,7 @@ object Bridge {
   @volatile private var brain: Option[Channel] = None
 
   /** Which requests and answers there are (docs/architecture.md). Raised with every change that the other side must know of. */
-  val WireVersion = 2
+  val WireVersion = 3
 
   /**
    * Called by `lakemend.session.start`: where the brain listens, the secret (hex) by which both know each other, and the version of
@@ -26,6 +26,8 @@ object Bridge {
     else throw LakemendException.otherWire(wireVersion)
 
   def disconnect(): Unit = replace(None)
+
+  def isConnected: Boolean = brain.isDefined
 
   private def replace(next: Option[Channel]): Unit = synchronized {
     brain.foreach(_.close())

@@ -16,7 +16,7 @@ import org.apache.spark.sql.lakemend.{AllowedChecks, AllowedExpressions, AlterSa
 /** Found by every new session through META-INF/services. */
 class Extensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
-    extensions.injectParser((_, parser) => new LakeParser(parser))
+    extensions.injectParser(new LakeParser(_, _))
     extensions.injectHintResolutionRule(_ => PathsInTime)
     extensions.injectHintResolutionRule(_ => HoldRowChanges)
     extensions.injectHintResolutionRule(_ => InsertOverwrite)

@@ -34,7 +34,7 @@ def chosen(
     if not names:
         raise InvalidInputError(
             "the table has no partitions to filter by",
-            remedy="leave partition_filter out",
+            remedy="leave the filter (partition_filter, WHERE) out",
             partition_filter=str(filter),
         )
     condition = condition_of(filter, names, schema)
@@ -47,8 +47,8 @@ def chosen(
         kept = [row[0] for row in typed.where(condition).select(_AT).collect()]
     except PySparkException as error:
         raise InvalidInputError(
-            "partition_filter cannot be evaluated",
-            cause=str(error).partition("\n")[0],
+            "the filter of partitions cannot be evaluated",
+            cause=str(error).strip().partition("\n")[0],
             remedy=f"use partition columns alone: {', '.join(names)}",
         ) from error
     found = np.zeros(len(partitions), bool)

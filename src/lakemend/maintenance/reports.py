@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
 from lakemend.maintenance.batches import Outcome
 from lakemend.maintenance.partitions import PartitionFilter
 from lakemend.maintenance.rewrite_plan import Scope, urls_of
@@ -45,6 +47,7 @@ def landed_report(
         "rewritten_bytes": taken,
         "lost_groups": outcome.lost,
         "versions": outcome.versions,
+        "landed": _landed(scope, gone, [sizes[url] for url in gone], [file["size"] for file in added.values()]),
     }
     return replace(
         report,
@@ -59,6 +62,25 @@ def landed_report(
         plan=plan,
         seconds={**seconds, "commit": sum(made["seconds"].get("commit", 0.0) for made in outcome.reports)},
     ).timed(total_seconds)
+
+
+def _landed(scope: Scope, gone: set[str], gone_bytes: Sequence[int], added_bytes: Sequence[int]) -> dict[str, Any]:
+    """What statements tell of the files that were written again, beside their number."""
+    snapshot = scope.opened.snapshot
+    urls = dict(zip(urls_of(snapshot, scope.files), scope.files.tolist(), strict=True))
+    rows = {urls[url] for url in gone}
+    masked = [count for count in snapshot.files["masked"].take(pa.array(sorted(rows), pa.int64())).to_pylist() if count]
+    return {
+        "partitions": sum(not rows.isdisjoint(part.tolist()) for part in scope.partitions),
+        "added_bytes": _bounds(added_bytes),
+        "removed_bytes": _bounds(gone_bytes),
+        "masks_removed": len(masked),
+        "masked_rows_removed": sum(masked),
+    }
+
+
+def _bounds(sizes: Sequence[int]) -> list[int] | None:
+    return [min(sizes), max(sizes)] if sizes else None
 
 
 def say_filter(filter: PartitionFilter | None) -> list[str]:

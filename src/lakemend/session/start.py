@@ -26,6 +26,7 @@ from lakemend.connector import build
 from lakemend.errors import InvalidInputError, SessionError
 from lakemend.redaction import logger, shown
 from lakemend.session import hadoop, interrupts, settings, typed
+from lakemend.session.callers import calling
 from lakemend.session.channel import WIRE_VERSION, Channel
 from lakemend.session.quiet import quiet_start, quieten
 
@@ -317,6 +318,7 @@ def brain() -> Brain:
         if _brain is None:
             _brain = Brain()
             _brain.compact_small_files = _compact_small_files
+            _brain.run_command = _run_command
         return _brain
 
 
@@ -325,6 +327,13 @@ def _compact_small_files(left: SmallFiles) -> None:
     spark = _running_session()
     if spark is not None:
         import_module("lakemend.table.after_writes").compact_small_files(spark, left)
+
+
+def _run_command(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """OPTIMIZE and the like, and procedures: in the session that asks, as the Python API does it."""
+    with calling(request["caller"]) as spark:
+        rows: list[dict[str, Any]] = import_module("lakemend.commands").run(spark, request)
+        return rows
 
 
 def _register_brain(jvm: Any, catalog: str, warehouse: str) -> None:

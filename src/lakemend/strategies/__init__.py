@@ -96,7 +96,10 @@ def _merged(
         return _with_stats(table, replace(report, operation="merge"))
     assert strategy.merge is not None
     if dry_run:
-        return _with_stats(table, strategy.merge(task).planned(table))
+        planned = strategy.merge(task)
+        # Keys are known to occur once in the source as it came.
+        one_each = [key.source for key in task.keys] if planned.source is task.source and not strategy.repeats else []
+        return _with_stats(table, planned.planned(table, one_each))
     made = strategy.merge
 
     def statement(spark: SparkSession) -> None:

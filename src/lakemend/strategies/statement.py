@@ -17,12 +17,13 @@ from pyspark.sql import functions as F
 
 from lakemend.replace import kept
 from lakemend.report import Report
-from lakemend.statements import pinned, rows_by_file
+from lakemend.statements import pinned, require_no_column_of_files
 
 if TYPE_CHECKING:
     from lakemend.table import Table
 
 Action = Literal["update", "insert", "delete"]
+_ROW = "__lakemend_row"
 
 
 @dataclass(frozen=True)
@@ -82,19 +83,22 @@ class Merge:
             finally:
                 spark.catalog.dropTempView(name)
 
-    def planned(self, table: Table) -> Report:
-        """What it would do, read and counted by Spark; nothing is written."""
+    def planned(self, table: Table, keys: Sequence[str] = ()) -> Report:
+        """What it would do, read and counted by Spark in one join; nothing is written. No two rows of the source have
+        the same `keys`, where those are given."""
         seen = pinned(table)
-        target, source = seen.to_df().alias("_target"), self.source.alias("_source")
-        condition = F.expr(self.on)
-        met = target.join(source, condition, "inner").select("_target._file", _fate(self.matched).alias("fate"))
-        alone = target.join(source, condition, "left_anti")
-        left = alone.select("_target._file", _fate(self.unmatched_by_source).alias("fate"))
-        new = source.join(target, condition, "left_anti").select(_fate(self.unmatched).alias("fate"))
-        changed = (met.union(left) if self.unmatched_by_source else met).where("fate IS NOT NULL")
-        counts = {row["fate"]: row["n"] for row in changed.groupBy("fate").agg(F.count(F.lit(1)).alias("n")).collect()}
-        inserted = new.where("fate IS NOT NULL").count() if self.unmatched else 0
-        files = rows_by_file(seen, changed)
+        require_no_column_of_files(seen)
+        files: dict[str, int] = {}
+        counts: dict[str, int] = {}
+        met = 0
+        for row in self._counted(seen, keys).collect():
+            if row["of_source"]:
+                met += row["sources"]
+            elif row["fate"] is not None:
+                files[row["file"]] = files.get(row["file"], 0) + row["n"]
+                counts[row["fate"]] = counts.get(row["fate"], 0) + row["n"]
+        new = self.source.alias("_source").where(_fate(self.unmatched).isNotNull()).count() if self.unmatched else 0
+        inserted = new - met
         every = seen.files().num_rows
         return Report(
             "merge",
@@ -106,6 +110,34 @@ class Merge:
             files_scanned=len(files),
             files_skipped=every - len(files),
             plan={"version": seen.version, "rows": sum(files.values()), "files": files, "inserted": inserted},
+        )
+
+    def _counted(self, seen: Table, keys: Sequence[str]) -> DataFrame:
+        """Rows of the table by file and fate, and beside them how many rows of the source that would be inserted have
+        met a row. A row of the source is known by its keys: a number of its own would hide from Spark that its values
+        are the same each time, by which files are ruled out."""
+        source = self.source if keys else self.source.withColumn(_ROW, F.monotonically_increasing_id())
+        names = [f"{_ROW}{i}" for i, _ in enumerate(keys or (_ROW,))]
+        values = [F.col(f"_source.{quoted(key)}") for key in keys or (_ROW,)]
+        joined = (
+            seen.to_df()
+            .alias("_target")
+            .join(source.alias("_source"), F.expr(self.on), "left" if self.unmatched_by_source else "inner")
+        )
+        fate = F.when(values[0].isNotNull(), _fate(self.matched)).otherwise(_fate(self.unmatched_by_source))
+        told = joined.select(
+            F.col("_target._file").alias("file"),
+            fate.alias("fate"),
+            (values[0].isNotNull() & _fate(self.unmatched).isNotNull()).alias("source"),
+            *[value.alias(name) for value, name in zip(values, names, strict=True)],
+        )
+        columns = ["file", "fate", "source", *names]
+        sets = [["file", "fate"], ["source", *names]]
+        grouped = told.groupingSets(sets, *columns).agg(
+            F.count(F.lit(1)).alias("n"), F.grouping("file").alias("of_source")
+        )
+        return grouped.groupBy("of_source", "file", "fate").agg(
+            F.sum("n").alias("n"), F.count(F.when(F.col("source"), True)).alias("sources")
         )
 
 

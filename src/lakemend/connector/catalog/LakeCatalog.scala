@@ -13,8 +13,9 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis._
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure
 import org.apache.spark.sql.connector.catalog.transactions.{Transaction, TransactionInfo}
-import org.apache.spark.sql.lakemend.{SparkBridge, Spellings}
+import org.apache.spark.sql.lakemend.{LakeProcedure, SparkBridge, Spellings}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.slf4j.LoggerFactory
 
@@ -22,7 +23,8 @@ import org.slf4j.LoggerFactory
  * Spark's door to the brain's catalog: namespaces and tables of a warehouse directory, and tables by path
  * (`lake.delta.`/some/path``, or `delta.`/some/path`` where this class is also registered as the catalog `delta`).
  */
-class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with FunctionCatalog with TransactionalCatalogPlugin {
+class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with FunctionCatalog with ProcedureCatalog
+    with TransactionalCatalogPlugin {
   private val log = LoggerFactory.getLogger(getClass)
   private var catalogName: String = _
   private var warehouse: Option[String] = None
@@ -78,6 +80,12 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Funct
 
   override def loadFunction(ident: Identifier): UnboundFunction =
     Transforms.find(ident).getOrElse(throw new NoSuchFunctionException(ident))
+
+  // ---- procedures
+
+  override def loadProcedure(ident: Identifier): UnboundProcedure = new LakeProcedure(catalogName, ident)
+
+  override def listProcedures(namespace: Array[String]): Array[Identifier] = LakeProcedure.list(namespace)
 
   // ---- tables
 

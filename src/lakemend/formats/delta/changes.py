@@ -180,6 +180,11 @@ def describe(version: int, timestamp: int, info: Mapping[str, Any] | None) -> di
         "read_version": info.get("readVersion"),
         "isolation": info.get("isolationLevel"),
         "user": info.get("userName") or info.get("userId"),
+        "user_id": info.get("userId"),
+        "user_name": info.get("userName"),
+        "job": _mapping(info.get("job")) or None,
+        "notebook": _mapping(info.get("notebook")) or None,
+        "cluster": info.get("clusterId"),
         "token": info.get("txnId"),
     }
 
