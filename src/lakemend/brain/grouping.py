@@ -1,7 +1,6 @@
 """How the files of a version fall apart by partition value, and whether a scan tells Spark so.
 
-This says ahead of a query what `Grouping.scala` in the connector decides when it plans one; `join_advice` asks. The
-two must agree: a test reads the numbers, the names and the rule from the Scala source and compares them with these.
+A scan asks when it is planned (`grouping` on the wire), and `join_advice` asks ahead of a query.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ def columns_to_group_by(metadata: Metadata) -> list[tuple[str, str]]:
     return found
 
 
-def mode(option: str | None, session: str | None, databricks: str | None, of_table: str | None) -> tuple[str, str]:
+def mode(asked: Mapping[str, str | None]) -> tuple[str, str]:
     """What is asked for, and the setting that asks: the read's own option first, then the session, then the table."""
-    asked = ((OPTION, option), (SETTING, session), (DATABRICKS, databricks), (PROPERTY, of_table))
-    key, text = next(((key, text) for key, text in asked if text is not None), (SETTING, "auto"))
+    said = ((key, asked.get(key)) for key in (OPTION, SETTING, DATABRICKS, PROPERTY))
+    key, text = next(((key, text) for key, text in said if text is not None), (SETTING, "auto"))
     chosen = text.strip().lower()
     if chosen not in _MODES:
         raise InvalidInputError(
@@ -67,6 +66,16 @@ def mode(option: str | None, session: str | None, databricks: str | None, of_tab
             value=text,
         )
     return chosen, key
+
+
+def is_wanted(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Answers a scan whose partition values have these sizes."""
+    chosen, _ = mode(request["asked"])
+    sizes: Sizes = {(i,): size for i, size in enumerate(request["sizes"])}
+    grouped = chosen == "true" or (
+        chosen == "auto" and not any(reasons_against(sizes, request["cores"], request["name"]))
+    )
+    return {"grouped": grouped}
 
 
 def sizes_by(files: pa.Table, names: Sequence[str]) -> Sizes:

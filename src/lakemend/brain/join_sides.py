@@ -173,7 +173,12 @@ def side_of(
     columns = grouping.columns_to_group_by(metadata)
     size = int(pc.sum(files["size"]).as_py() or 0)
     mode, mode_setting = grouping.mode(
-        settings.option, settings.preserve, settings.databricks, metadata.properties.get(grouping.PROPERTY)
+        {
+            grouping.OPTION: settings.option,
+            grouping.SETTING: settings.preserve,
+            grouping.DATABRICKS: settings.databricks,
+            grouping.PROPERTY: metadata.properties.get(grouping.PROPERTY),
+        }
     )
     return Side(
         place=place,

@@ -20,7 +20,7 @@ import orjson
 import pyarrow as pa
 
 from lakemend.advice import JoinAdvice
-from lakemend.brain import abort, alter, facts, feed, health, load, restore, vacuum, write
+from lakemend.brain import abort, alter, facts, feed, grouping, health, load, restore, vacuum, write
 from lakemend.brain.addresses import Address, address_of, catalog_of
 from lakemend.brain.commands import procedures
 from lakemend.brain.commands.statement import statement
@@ -64,6 +64,7 @@ class Brain:
         self._operations: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "load": lambda r: load.load(self._address(r), r),
             "plan": self._plan,
+            "grouping": grouping.is_wanted,
             "totals": self._totals,
             "deletable": self._deletable,
             "overlap": self._overlap,

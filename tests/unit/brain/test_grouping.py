@@ -1,4 +1,4 @@
-"""The brain's mirror of the connector's Grouping.scala: the same names, numbers and rule."""
+"""When a scan tells Spark that its rows are grouped, and why not."""
 
 from __future__ import annotations
 
@@ -10,33 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakemend.brain import grouping
-from lakemend.brain.grouping import HUGE_KEY, MANY, MANY_PER_CORE, SKEW, SMALL_KEY, columns_to_group_by, mode
+from lakemend.brain.grouping import (
+    DATABRICKS,
+    HUGE_KEY,
+    MANY,
+    OPTION,
+    PROPERTY,
+    SETTING,
+    SKEW,
+    SMALL_KEY,
+    columns_to_group_by,
+    is_wanted,
+    mode,
+)
 from lakemend.errors import InvalidInputError
 from lakemend.formats.format import Metadata, PartitionField
 from lakemend.schema import field, struct
 
 SCALA = (Path(grouping.__file__).parents[1] / "connector" / "joins" / "Grouping.scala").read_text()
-
-
-def constant(name: str) -> float:
-    found = re.search(rf"\bval {name} = (?:(\d+)L << (\d+)|([\d.]+))$", SCALA, re.MULTILINE)
-    assert found, f"Grouping.scala has no number {name}"
-    return int(found[1]) << int(found[2]) if found[1] else float(found[3])
-
-
-def test_the_numbers_are_the_connectors() -> None:
-    expected = {"SmallKey": SMALL_KEY, "Many": MANY, "Skew": SKEW, "HugeKey": HUGE_KEY}
-    assert {name: constant(name) for name in expected} == expected
-
-
-def test_the_rule_is_the_connectors() -> None:
-    body = re.search(r"def isWorthIt.*?\n(.*?)\n  }", SCALA, re.DOTALL)
-    assert body is not None
-    rule = " ".join(body[1].split("\n", 2)[2].split())
-    assert rule == (
-        "sizes.length >= cores && largest <= HugeKey && largest.toDouble * cores <= total * Skew && "
-        f"(sizes.length <= math.max(Many, {MANY_PER_CORE} * cores) || total / sizes.length >= SmallKey)"
-    ), "bring reasons_against in line, then this text"
 
 
 def test_the_names_are_the_connectors() -> None:
@@ -47,18 +38,11 @@ def test_the_names_are_the_connectors() -> None:
         "Option_": grouping.OPTION,
         "Databricks": grouping.DATABRICKS,
     }
-    order = re.search(r"val asked = (.*?)\n    asked\.", SCALA, re.DOTALL)
-    assert order is not None
-    assert re.findall(r"\b(Option_|Setting|Databricks|Property)\)", order[1]) == [
-        "Option_",
-        "Setting",
-        "Databricks",
-        "Property",
-    ]
 
 
 def worth_it(sizes: list[int], cores: int) -> bool:
-    return not any(grouping.reasons_against({(i,): size for i, size in enumerate(sizes)}, cores, "t"))
+    answer = is_wanted({"name": "t", "asked": {}, "cores": cores, "sizes": sizes})
+    return bool(answer["grouped"])
 
 
 @given(st.lists(st.integers(0, 3 * HUGE_KEY), min_size=1, max_size=450), st.integers(1, 40))
@@ -90,13 +74,18 @@ def test_why_auto_does_not(sizes: list[int], cores: int, cause: str | None) -> N
 
 
 def test_who_decides() -> None:
-    assert mode(None, None, None, None) == ("auto", grouping.SETTING)
-    assert mode(None, None, None, "false") == ("false", grouping.PROPERTY)
-    assert mode(None, None, "true", "false") == ("true", grouping.DATABRICKS)
-    assert mode(None, "auto", "true", "false") == ("auto", grouping.SETTING)
-    assert mode(" FALSE ", "auto", "true", "true") == ("false", grouping.OPTION)
+    assert mode({}) == ("auto", SETTING)
+    assert mode({OPTION: None, PROPERTY: "false"}) == ("false", PROPERTY)
+    assert mode({DATABRICKS: "true", PROPERTY: "false"}) == ("true", DATABRICKS)
+    assert mode({SETTING: "auto", DATABRICKS: "true", PROPERTY: "false"}) == ("auto", SETTING)
+    assert mode({OPTION: " FALSE ", SETTING: "auto", DATABRICKS: "true", PROPERTY: "true"}) == ("false", OPTION)
     with pytest.raises(InvalidInputError, match="databricks.*is 'maybe'.*auto, true or false"):
-        mode(None, None, "maybe", None)
+        mode({DATABRICKS: "maybe"})
+
+
+@pytest.mark.parametrize(("asked", "grouped"), [("true", True), ("false", False), ("auto", False)])
+def test_what_is_asked_for_goes_before_statistics(asked: str, grouped: bool) -> None:
+    assert is_wanted({"name": "t", "asked": {SETTING: asked}, "cores": 8, "sizes": [5]}) == {"grouped": grouped}
 
 
 @pytest.mark.parametrize(

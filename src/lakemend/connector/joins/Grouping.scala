@@ -1,8 +1,6 @@
 package lakemend.joins
 
-import java.util.Locale
-
-import lakemend.LakemendException
+import lakemend.Bridge
 import lakemend.catalog.{PartitionField, TableMeta}
 import lakemend.read.{DataFile, FilePlan, FileSlice, SlicePartition}
 import org.apache.spark.sql.SparkSession
@@ -65,18 +63,14 @@ object Grouping {
   val Option_ = "preserveDataGrouping"
   private val Databricks = "spark.databricks.delta.planning.preserveDataGrouping"
 
-  /** Fewer bytes than this are not worth a task of their own where there are many of them. */
-  private val SmallKey = 1L << 20
-  private val Many = 100
-  /** What the largest value may hold more than its share of one core. */
-  private val Skew = 1.5
-  /** The rows of a value are sorted in one task. */
-  private val HugeKey = 1L << 30
+  /** What was said about it by the read, the session and the table; None: this scan is grouped by nothing. */
+  type Asked = Option[Map[String, String]]
 
-  sealed trait Mode
-  case object Auto extends Mode
-  case object Always extends Mode
-  case object Never extends Mode
+  def asked(meta: TableMeta, option: String => Option[String]): Asked = Some(Seq(
+    Option_ -> option(Option_),
+    Setting -> Option(SQLConf.get.getConfString(Setting, null)),
+    Databricks -> Option(SQLConf.get.getConfString(Databricks, null)),
+    Property -> meta.properties.get(Property)).collect { case (key, Some(text)) => key -> text }.toMap)
 
   /** By which columns the scan could be grouped, whatever its statistics say; none: it is not to be. */
   def of(meta: TableMeta, read: StructType): Option[Grouping] = {
@@ -88,27 +82,14 @@ object Grouping {
 
   def unknown: Partitioning = new UnknownPartitioning(0)
 
-  /** What is asked for: by the read itself, else the session, else the table. */
-  def mode(meta: TableMeta, option: String => Option[String]): Mode = {
-    val conf = SQLConf.get
-    def session(key: String): Option[(String, String)] = Option(conf.getConfString(key, null)).map(key -> _)
-    val asked = option(Option_).map(Option_ -> _).orElse(session(Setting)).orElse(session(Databricks))
-      .orElse(meta.properties.get(Property).map(Property -> _))
-    asked.fold[Mode](Auto) { case (key, text) => text.trim.toLowerCase(Locale.ROOT) match {
-      case "auto" => Auto
-      case "true" => Always
-      case "false" => Never
-      case _ => throw LakemendException.invalid(s"$key is '$text'", "it may be auto, true or false",
-        "auto lets statistics decide whether scans report how their rows are grouped, true always reports, false never does")
-    } }
-  }
-
-  /** Whether to read these files value by value is no slower than to read them as they come. */
-  def isWorthIt(sizes: Seq[Long], spark: SparkSession): Boolean = {
-    val cores = math.max(spark.sparkContext.defaultParallelism, 1)
-    val (total, largest) = (sizes.sum, sizes.maxOption.getOrElse(0L))
-    sizes.length >= cores && largest <= HugeKey && largest.toDouble * cores <= total * Skew &&
-      (sizes.length <= math.max(Many, 4 * cores) || total / sizes.length >= SmallKey)
+  /** Whether the brain has these files read value by value, on as many cores as there are. */
+  def isWanted(asked: Map[String, String], sizes: Seq[Long], meta: TableMeta): Boolean = {
+    val request = Bridge.request().put("name", meta.name).put("cores", SparkSession.active.sparkContext.defaultParallelism)
+    val settings = request.putObject("asked")
+    asked.foreach { case (key, text) => settings.put(key, text) }
+    val bytes = request.putArray("sizes")
+    sizes.foreach(bytes.add)
+    Bridge.call("grouping", request).get("grouped").asBoolean
   }
 
   /** The bytes of each value. */

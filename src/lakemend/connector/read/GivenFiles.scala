@@ -23,7 +23,7 @@ class GivenFiles(meta: TableMeta, files: IndexedSeq[DataFile]) extends ScanReque
 
 /** A scan that reads each group of files in a task of its own, one file after the other. */
 class GroupedFiles(meta: TableMeta, groups: Seq[Seq[DataFile]])
-    extends LakeScan(new GivenFiles(meta, groups.flatten.toIndexedSeq), meta.schema, None, wholeFiles = true, Grouping.Never,
+    extends LakeScan(new GivenFiles(meta, groups.flatten.toIndexedSeq), meta.schema, None, wholeFiles = true, grouped = None,
       Reads.Unrecorded) {
   override def planInputPartitions: Array[InputPartition] =
     groups.map(files => new SlicePartition(files.map(file => new FileSlice(file, 0, file.size)).toArray): InputPartition).toArray
@@ -45,7 +45,7 @@ class FilesTable(meta: TableMeta, files: IndexedSeq[DataFile]) extends Table wit
       private var wanted = shown
       override def pruneColumns(required: StructType): Unit = wanted = required
       override def build(): Scan =
-        new LakeScan(new GivenFiles(meta, files), wanted, None, wholeFiles = false, Grouping.Never, Reads.Unrecorded)
+        new LakeScan(new GivenFiles(meta, files), wanted, None, wholeFiles = false, grouped = None, Reads.Unrecorded)
     }
 }
 

@@ -25,7 +25,7 @@ import org.apache.spark.sql.types.StructType
   * are not split. Rewriting files needs that.
   */
 class LakeScan(
-    val request: ScanRequest, columns: StructType, limit: Option[Int], wholeFiles: Boolean, grouped: Grouping.Mode,
+    val request: ScanRequest, columns: StructType, limit: Option[Int], wholeFiles: Boolean, grouped: Grouping.Asked,
     override val record: Reads, change: Option[RowChange] = None)
     extends Scan with Batch with SupportsReportStatistics with SupportsReportPartitioning with SupportsReportOrdering
     with SupportsRuntimeV2Filtering with ReadsTable {
@@ -126,9 +126,9 @@ class LakeScan(
 
   /** The columns by which tasks are told apart; decided once, on the files known before any runtime filter. */
   private lazy val grouping: Option[Grouping] =
-    if (grouped == Grouping.Never || limit.isDefined || !SQLConf.get.v2BucketingEnabled || mayBeReplicated) None
-    else Grouping.of(meta, columns).filter(found => planned.files.nonEmpty && (grouped == Grouping.Always ||
-      Grouping.isWorthIt(Grouping.sizes(planned, found), SparkSession.active)))
+    if (limit.isDefined || !SQLConf.get.v2BucketingEnabled || mayBeReplicated) None
+    else grouped.flatMap(asked => Grouping.of(meta, columns).filter(found =>
+      planned.files.nonEmpty && Grouping.isWanted(asked, Grouping.sizes(planned, found), meta)))
 
   /** Spark may send one side of a grouped join to several tasks; a row that a statement changes belongs in one. */
   private def mayBeReplicated: Boolean = isRowChange && SQLConf.get.v2BucketingPartiallyClusteredDistributionEnabled
@@ -184,7 +184,7 @@ case class RowChange(keepsUnmatchedFiles: Boolean)
 
 /** A scan of one plan that is run; its files before any runtime filter are those of the scan it was made of. */
 final class OwnScan(
-    of: LakeScan, columns: StructType, limit: Option[Int], wholeFiles: Boolean, grouped: Grouping.Mode)
+    of: LakeScan, columns: StructType, limit: Option[Int], wholeFiles: Boolean, grouped: Grouping.Asked)
     extends LakeScan(of.request, columns, limit, wholeFiles, grouped, of.record) {
   override private[read] lazy val planned: FilePlan = of.planned
 

@@ -63,7 +63,7 @@ class LakeScanBuilder(
     answered.fold[Scan](new LakeScan(request, columns, limit, wholeFiles, grouped, reads, change))(_._2)
   }
 
-  private def grouped: Grouping.Mode = Grouping.mode(meta, key => Option(options.get(key)))
+  private def grouped: Grouping.Asked = Grouping.asked(meta, key => Option(options.get(key)))
 
   private def request: ScanRequest = ScanRequest(meta, offered, claimed, without)
 }

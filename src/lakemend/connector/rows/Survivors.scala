@@ -18,7 +18,7 @@ class Survivors(job: WriteJob) {
 
   /** The new files that hold the live rows of `files`, each with the mask that it is to have. */
   def rewrite(files: Seq[DataFile]): Seq[WrittenFile] = if (files.isEmpty) Nil else {
-    val scan = new LakeScan(new GivenFiles(meta, files.toIndexedSeq), meta.schema, None, wholeFiles = false, Grouping.Never,
+    val scan = new LakeScan(new GivenFiles(meta, files.toIndexedSeq), meta.schema, None, wholeFiles = false, grouped = None,
       Reads.Unrecorded)
     FileMessage.files(WriteTasks.run(SparkSession.active, scan,
       new LakeWriterFactory(layout, MaskWriter.OpenFiles, job.token)).toArray)
