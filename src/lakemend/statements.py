@@ -95,7 +95,7 @@ def run_with_retries(
     table: Table, operation: str, statement: Callable[[SparkSession], None], retries: int | None
 ) -> Report:
     """Runs a statement; on a conflict, again from the newest version."""
-    limit = _limit(table.spark, retries)
+    limit = retry_limit(table.spark, retries)
     for attempt in range(limit + 1):
         try:
             report = table._run(operation, lambda: statement(table.spark))
@@ -107,7 +107,7 @@ def run_with_retries(
     raise AssertionError("unreachable")
 
 
-def _limit(spark: SparkSession, retries: int | None) -> int:
+def retry_limit(spark: SparkSession, retries: int | None) -> int:
     given: object = retries if retries is not None else spark.conf.get(_RETRIES_SETTING, None) or RETRIES
     try:
         number = -1 if isinstance(given, bool) else int(str(given))

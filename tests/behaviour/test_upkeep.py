@@ -222,3 +222,20 @@ def test_replacing_a_table_while_a_vacuum_says_so(spark: SparkSession, namespace
     commit(opened.table, base, Change("vacuum_start", {}))
     replaced = Change("replace", metadata=base.metadata, replaces_table=True)
     assert commit(opened.table, base, replaced).version == 2
+
+
+def test_cached_rows_follow_a_restore_under_every_name(spark: SparkSession, namespace: str) -> None:
+    table = lakemend.table(spark, f"{namespace}.t")
+    for i in range(3):
+        table.append(spark.sql(f"SELECT {i} AS id"))
+    place = f"delta.`{table.detail()['location']}`"
+    frames = [spark.table(table.name).cache(), spark.table(place).cache()]
+    try:
+        assert [frame.count() for frame in frames] == [3, 3]
+        table.restore(version=0)
+        assert [spark.table(name).count() for name in (table.name, place)] == [1, 1]
+        lakemend.table(spark, table.detail()["location"]).restore(version=2)
+        assert [spark.table(name).count() for name in (table.name, place)] == [3, 3]
+    finally:
+        for frame in frames:
+            frame.unpersist()

@@ -18,7 +18,7 @@ from lakemend.errors import CommitConflictError, CommitUnknownError, LakemendErr
 from lakemend.maintenance.rewrite_plan import Group, Opened, urls_of
 from lakemend.progress import Running, progress
 from lakemend.redaction import logger
-from lakemend.session import bars_wanted, share_done
+from lakemend.session import bars_wanted, renew_cached, share_done
 
 log = logger(__name__)
 
@@ -137,8 +137,7 @@ def _commit(
             outcome.reports.append(answer["report"])
             if answer["version"] is not None:
                 outcome.versions.append(int(answer["version"]))
-            spellings = opened.table.spark._jvm.org.apache.spark.sql.lakemend.Spellings  # type: ignore[union-attr]
-            spellings.changed(opened.loaded["place"])
+            renew_cached(opened.table.spark, opened.loaded["place"])
             return
 
 

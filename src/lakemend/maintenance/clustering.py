@@ -47,8 +47,9 @@ def sampled(opened: Opened, group: Group, columns: Sequence[str], curve: str, gr
     named = [F.col(name).alias(f"c{i}") for i, name in enumerate(columns)]
     wanted = min(_MOST, max(_LEAST, group.outputs * _PER_FILE), max(_PER_FILE, _IN_ALL // groups))
     frame = frame_of(opened, group).select(*named)
-    if group.rows > wanted:
-        frame = frame.sample(wanted / group.rows, _SEED)
+    rows = frame.count() if group.rows is None else group.rows
+    if rows > wanted:
+        frame = frame.sample(wanted / rows, _SEED)
     local = DataFrame(ranges.local(frame._jdf), spark)
     bits = bits_for(len(columns))
 

@@ -12,12 +12,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakemend.errors import InvalidInputError
+from lakemend.errors import CommitConflictError, InvalidInputError
 from lakemend.maintenance.columns import named_columns
 from lakemend.maintenance.partitions import PartitionFilter, condition_of
 from lakemend.maintenance.reports import planned_report
@@ -34,7 +35,7 @@ from lakemend.maintenance.rewrite_plan import (
 )
 from lakemend.one_row_each import RANK, comparable, ranked
 from lakemend.report import Report
-from lakemend.statements import run_with_retries
+from lakemend.statements import retry_limit, run_with_retries
 
 if TYPE_CHECKING:
     from lakemend.table import Table
@@ -60,6 +61,7 @@ def deduplicate(
     _require_places(opened)
     scope = scope_of(opened, partition_filter)
     seen: list[dict[str, int]] = []
+    limit = retry_limit(table.spark, retries)
 
     def surplus() -> DataFrame:
         frame = table.to_df().select("*", _FILE, _POSITION)
@@ -79,17 +81,54 @@ def deduplicate(
         found = _by_file(surplus())
         report = replace(_planned(scope, found, dry_run=True), deleted=sum(found.values()))
         return replace(report, seconds={"plan": time.perf_counter() - started})
-    done = run_with_retries(table, "deduplicate", run, retries)
-    return _landed(done, scope, seen[-1])
+    reports: list[Report] = []
+    first: dict[str, int] | None = None
+    while True:
+        done = run_with_retries(table, "deduplicate", run, limit)
+        reports.append(done)
+        first = seen[-1] if first is None else first
+        left = sum(seen[-1].values()) - done.deleted
+        if left <= 0:
+            return _landed(_added_up(reports), scope, first)
+        # A compaction conflicts with no row, but moves them: what was found lies elsewhere by now.
+        if sum(report.attempts for report in reports) > limit:
+            raise _moved(table, left, sum(report.deleted for report in reports))
 
 
 def _delete(table: Table, rows: DataFrame) -> None:
     name = table.name.replace("{", "{{").replace("}", "}}")
+    # A column of the table goes before an alias of the same name.
+    t, s = (f"{side}_{uuid4().hex}" for side in ("target", "places"))
     table.spark.sql(
-        f"MERGE INTO {name} t USING {{places}} s ON t.{_FILE} = s.{_FILE} AND t.{_POSITION} = s.{_POSITION} "
-        "WHEN MATCHED THEN DELETE",
+        f"MERGE INTO {name} {t} USING {{places}} {s} "
+        f"ON {t}.{_FILE} = {s}.{_FILE} AND {t}.{_POSITION} = {s}.{_POSITION} WHEN MATCHED THEN DELETE",
         places=rows,
     )
+
+
+def _moved(table: Table, left: int, deleted: int) -> CommitConflictError:
+    return CommitConflictError(
+        f"{left:,} rows of {table.name} that are too many were not found again",
+        cause="their files were written again meanwhile, by a compaction or another rewrite",
+        remedy=f"run deduplicate again, at a quieter time; {deleted:,} rows have been deleted so far",
+        rows=left,
+        deleted=deleted,
+    )
+
+
+def _added_up(reports: Sequence[Report]) -> Report:
+    """Several runs as one; the last that landed says what the table is now."""
+    landed = [report for report in reports if report.version is not None]
+    counts = {
+        name: sum(getattr(report, name) for report in reports)
+        for name in (
+            "deleted",
+            "copied",
+            "attempts",
+            *(n for n in vars(reports[0]) if n.startswith(("files_", "bytes_"))),
+        )
+    }
+    return replace((landed or reports)[-1], **counts)
 
 
 def surplus_rows(frame: DataFrame, keys: Sequence[str], order_by: Sequence[str]) -> DataFrame:

@@ -87,7 +87,7 @@ def optimize(
             dedup_order_by=dedup_order_by,
             partition_filter=partition_filter,
             dry_run=dry_run,
-            retries=retries,
+            retries=retries or None,
         )
         opened = open_newest(table)
     scope = scope_of(opened, partition_filter)
@@ -137,13 +137,14 @@ def groups_of(scope: Scope, target: Target) -> list[Group]:
     """Each partition is a group."""
     files = scope.opened.snapshot.files
     weights, sizes = target.weights(files), files["size"].to_numpy()
-    rows = np.nan_to_num(files["rows"].to_numpy().astype(np.float64)) - files["masked"].to_numpy()
+    rows = files["rows"].to_numpy().astype(np.float64) - files["masked"].to_numpy()
     groups = []
     for part in scope.partitions:
         weight = float(weights[part].sum())
         outputs = 1 if weight <= target.size else int(np.ceil(weight / (_FILLED * target.size)))
         found = tuple(int(row) for row in part)
-        groups.append(Group(found, outputs, int(sizes[part].sum()), weight, int(rows[part].sum())))
+        alive = rows[part].sum()
+        groups.append(Group(found, outputs, int(sizes[part].sum()), weight, None if np.isnan(alive) else int(alive)))
     return groups
 
 

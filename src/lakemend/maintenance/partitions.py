@@ -6,7 +6,9 @@ partitions there are become rows of a local frame, and Spark decides for each as
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
 from functools import reduce
 from typing import TypeAlias
 from urllib.parse import unquote
@@ -16,9 +18,10 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DateType, StructType
+from pyspark.sql import types as T
 
 from lakemend.errors import InvalidInputError
+from lakemend.formats.char_types import KEY as CHAR_TYPE
 from lakemend.formats.format import Snapshot
 
 PartitionFilter: TypeAlias = str | Sequence[str] | Column
@@ -27,7 +30,7 @@ _AT = "__lakemend_partition"
 
 
 def chosen(
-    spark: SparkSession, schema: StructType, snapshot: Snapshot, partitions: pa.StructArray, filter: PartitionFilter
+    spark: SparkSession, schema: T.StructType, snapshot: Snapshot, partitions: pa.StructArray, filter: PartitionFilter
 ) -> np.ndarray:
     """Of each partition, whether the filter leaves it."""
     names = [field.name for field in snapshot.metadata.partitioning]
@@ -43,7 +46,7 @@ def chosen(
     )
     frame = spark.createDataFrame(table)
     try:
-        typed = frame.select(_AT, *[F.col(_quoted(n)).cast(schema[n].dataType).alias(n) for n in names])
+        typed = frame.select(_AT, *[_typed(schema[name]) for name in names])
         kept = [row[0] for row in typed.where(condition).select(_AT).collect()]
     except PySparkException as error:
         raise InvalidInputError(
@@ -56,7 +59,7 @@ def chosen(
     return found
 
 
-def condition_of(filter: PartitionFilter, names: Sequence[str], schema: StructType) -> Column:
+def condition_of(filter: PartitionFilter, names: Sequence[str], schema: T.StructType) -> Column:
     return filter if isinstance(filter, Column) else _any_of(_texts(filter), names, schema)
 
 
@@ -70,13 +73,13 @@ def _texts(filter: object) -> list[str]:
     return texts
 
 
-def _any_of(texts: Sequence[str], names: Sequence[str], schema: StructType) -> Column:
+def _any_of(texts: Sequence[str], names: Sequence[str], schema: T.StructType) -> Column:
     return reduce(lambda a, b: a | b, (_prefix(text, names, schema) for text in texts))
 
 
-def _prefix(text: str, names: Sequence[str], schema: StructType) -> Column:
+def _prefix(text: str, names: Sequence[str], schema: T.StructType) -> Column:
     """`a=1/b=2`: the directories of a partition, the first ones or all of them, in their order."""
-    segments = [segment for segment in text.strip().split("/") if segment]
+    segments = [segment for segment in text.split("/") if segment]
     if not segments or len(segments) > len(names):
         raise _no_prefix(text, names)
     parts = []
@@ -85,19 +88,59 @@ def _prefix(text: str, names: Sequence[str], schema: StructType) -> Column:
         if not equals or unquote(key).lower() != name.lower():
             raise _no_prefix(text, names)
         column, plain = F.col(_quoted(name)), unquote(value)
-        kind = schema[name].dataType
         if plain in (_NULL, ""):
             parts.append(column.isNull())
-            continue
-        if isinstance(kind, DateType) and len(plain) < len("2025-11-04"):
-            raise _no_prefix(text, names)  # Spark takes a month for its first day
-        literal = F.lit(plain).try_cast(kind)
-        parts.append(
-            F.when(literal.isNull(), F.raise_error(F.lit(f"{plain} is no {kind.simpleString()}"))).otherwise(
-                column.eqNullSafe(literal)
-            )
-        )
+        else:
+            parts.append(column.eqNullSafe(_literal(plain, schema[name], text, names)))
     return reduce(lambda a, b: a & b, parts)
+
+
+# How values of a type are written. What Spark would cut short or round to make it fit is no value of it.
+_DAY = r"[+-]?\d{4,}-\d{1,2}-\d{1,2}"
+_WRITTEN: dict[type[T.DataType], str] = {
+    T.BooleanType: "true|false",
+    T.IntegralType: r"[+-]?\d+",
+    T.DateType: _DAY,
+    T.TimestampType: _DAY + r"([ T]\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?( ?[\w/+:-]+)?)?",
+    T.TimestampNTZType: _DAY + r"([ T]\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?",
+}
+
+
+def _literal(plain: str, field: T.StructField, text: str, names: Sequence[str]) -> Column:
+    """The value, which must be one of the column's type to the last digit."""
+    kind = field.dataType
+    pattern = next((written for cls, written in _WRITTEN.items() if isinstance(kind, cls)), None)
+    if pattern is not None and not re.fullmatch(pattern, plain, re.IGNORECASE | re.ASCII):
+        raise _no_prefix(text, names)
+    if isinstance(kind, T.DecimalType) and not _is_exact(plain, kind):
+        raise _no_prefix(text, names)
+    width = _char_width(field)
+    if width is not None:
+        return F.lit(plain.ljust(width))
+    literal = F.lit(plain).try_cast(kind)
+    wrong = F.raise_error(F.lit(f"{plain} is no {kind.simpleString()}"))
+    return F.when(literal.isNull(), wrong).otherwise(literal)
+
+
+def _is_exact(plain: str, kind: T.DecimalType) -> bool:
+    try:
+        value = Decimal(plain)
+    except InvalidOperation:
+        return False
+    return value.is_finite() and value == round(value, kind.scale)
+
+
+def _typed(field: T.StructField) -> Column:
+    """The values of a partition column; those of CHAR filled up with blanks, and known to be so."""
+    width, column = _char_width(field), F.col(_quoted(field.name)).cast(field.dataType)
+    if width is None:
+        return column.alias(field.name)
+    return F.rpad(column, width, " ").alias(field.name, metadata=field.metadata)
+
+
+def _char_width(field: T.StructField) -> int | None:
+    found = re.fullmatch(r"char\((\d+)\)", str((field.metadata or {}).get(CHAR_TYPE, "")), re.IGNORECASE)
+    return int(found[1]) if found else None
 
 
 def _no_prefix(text: str, names: Sequence[str]) -> InvalidInputError:

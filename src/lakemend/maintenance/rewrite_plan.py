@@ -19,6 +19,7 @@ from lakemend.formats.format import Snapshot
 from lakemend.formats.zone import in_zone
 from lakemend.maintenance.partitions import PartitionFilter, chosen
 from lakemend.maintenance.target import live_shares
+from lakemend.own_names import require_free_names
 
 if TYPE_CHECKING:
     from lakemend.table import Table
@@ -46,7 +47,7 @@ class Group:
     outputs: int
     bytes: int
     weight: float
-    rows: int = 0  # alive, as far as the log tells
+    rows: int | None = None  # alive, if the log tells
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ def open_newest(table: Table) -> Opened:
         snapshot = table._brain.snapshot(table._address(), int(loaded["version"]))
         snapshot.require_writable()
         snapshot.files  # noqa: B018  (read in the session's zone)
+    require_free_names((field["name"] for field in snapshot.metadata.schema["fields"]), table.name)
     return Opened(table, loaded, snapshot, zone)
 
 

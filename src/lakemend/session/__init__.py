@@ -5,6 +5,7 @@ Called by users (`lakemend.session`, `lakemend.attach`), the table facade, the C
 path of driver and executors, the brain registered with the JVM, and errors come back as the classes of `errors`.
 """
 
+from lakemend.session.cached import renew_cached
 from lakemend.session.joins import join_settings
 from lakemend.session.names import (
     catalog_of,
@@ -28,6 +29,7 @@ __all__ = [
     "is_path",
     "join_settings",
     "parse_name",
+    "renew_cached",
     "running",
     "session",
     "share_done",

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from lakemend.errors import CommitConflictError, InvalidInputError, TableExistsError, TableNotFoundError
+from lakemend.own_names import require_free_names
 from lakemend.redaction import logger
 from lakemend.replace import steady
 from lakemend.report import Report
@@ -56,6 +57,7 @@ def merge(
         require_soft(options)
     keys = key_names(key_columns)
     frame = as_frame(table, source)
+    require_free_names(frame.columns, "the source")
     if chosen.prepares is not None:
         frame = chosen.prepares(frame, keys, names(options.dedup_order_by))
     with steady(table.spark, frame, joined=False) as rows:
@@ -79,6 +81,7 @@ def _merged(
     retries: int | None,
 ) -> Report:
     target = _schema(table)
+    require_free_names(() if target is None else target.names, table.name)
     task = task_of(table, source, key_columns, options, target)
     if strategy.merge is not None and target is not None:
         strategy.merge(task)  # names that cannot be found are told before anything is read

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Action = Literal["update", "insert", "delete"]
 _ROW = "__lakemend_row"
+_FILE = "_file"
 
 
 @dataclass(frozen=True)
@@ -121,12 +122,13 @@ class Merge:
         values = [F.col(f"_source.{quoted(key)}") for key in keys or (_ROW,)]
         joined = (
             seen.to_df()
+            .select("*", _FILE)  # a column of the frame: `_target._file` may also be a part of a column `_target`
             .alias("_target")
             .join(source.alias("_source"), F.expr(self.on), "left" if self.unmatched_by_source else "inner")
         )
         fate = F.when(values[0].isNotNull(), _fate(self.matched)).otherwise(_fate(self.unmatched_by_source))
         told = joined.select(
-            F.col("_target._file").alias("file"),
+            F.col(f"_target.{_FILE}").alias("file"),
             fate.alias("fate"),
             (values[0].isNotNull() & _fate(self.unmatched).isNotNull()).alias("source"),
             *[value.alias(name) for value, name in zip(values, names, strict=True)],

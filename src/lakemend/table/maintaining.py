@@ -12,7 +12,7 @@ from lakemend.maintenance.deduplicate import deduplicate
 from lakemend.maintenance.optimize import optimize
 from lakemend.maintenance.partitions import PartitionFilter
 from lakemend.report import Report
-from lakemend.session import timestamp_micros
+from lakemend.session import renew_cached, timestamp_micros
 from lakemend.table.handle import Handle
 
 
@@ -139,7 +139,8 @@ class Maintaining(Handle):
             self._address(), version=version, timestamp=micros, asked=then._timestamp, dry_run=dry_run
         )
         if report.version is not None:
-            self.spark.catalog.refreshTable(self.name)
+            place = self._brain.ask("load", {"table": self._address()})["place"]
+            renew_cached(self.spark, place)
         return report
 
     def checkpoint(self) -> Report:

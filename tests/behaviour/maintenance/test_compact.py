@@ -432,3 +432,45 @@ def test_widened_columns_and_defaults(spark: SparkSession, namespace: str) -> No
     assert (table.files().num_rows, rows_of(spark, table)) == (1, before)
     table.optimize(["i", "s.b"])
     assert rows_of(spark, table) == before
+
+
+@pytest.mark.parametrize(
+    ("type", "values", "filter", "found"),
+    [
+        ("STRING", ["'x'", "'x '"], "p=x ", {"'x '"}),
+        ("STRING", ["'x'", "' x'"], "p=x", {"'x'"}),
+        ("DECIMAL(5,2)", ["2.50", "3.00"], "p=2.5", {"2.50"}),
+        ("DECIMAL(5,2)", ["2.50", "3.00"], "p=2.504", None),
+        ("DATE", ["DATE'2024-01-01'"], "p=2024-01-01", {"DATE'2024-01-01'"}),
+        ("DATE", ["DATE'2024-01-01'"], "p=2024-01-01 to 2024-03-01", None),
+        ("DATE", ["DATE'2024-01-01'"], "p=2024-01", None),
+        ("INT", ["1", "2"], "p=1", {"1"}),
+        ("INT", ["1", "2"], "p=1.5", None),
+        ("BOOLEAN", ["true", "false"], "p=yes", None),
+        ("TIMESTAMP", ["TIMESTAMP'2024-01-01 00:00:00'"], "p=2024-01-01 00:00:00", {"TIMESTAMP'2024-01-01 00:00:00'"}),
+        ("TIMESTAMP", ["TIMESTAMP'2024-01-01 00:00:00'"], "p=2024-01-01 00:00:00 and more", None),
+        ("CHAR(3)", ["'x'", "'xy'"], "p=x", {"'x'"}),
+        ("CHAR(3)", ["'x'", "'xy'"], "p=x  ", {"'x'"}),
+        ("CHAR(3)", ["'x'", "'xy'"], "WHERE p = 'x'", {"'x'"}),
+    ],
+    ids=str,
+)
+@pytest.mark.crossed
+def test_a_value_of_a_filter_is_exact(
+    spark: SparkSession, namespace: str, type: str, values: list[str], filter: str, found: set[str] | None
+) -> None:
+    table = lakemend.table(spark, f"{namespace}.t")
+    spark.sql(f"CREATE TABLE {table.name} (k INT, p {type}) USING delta PARTITIONED BY (p)")
+    for _ in range(2):
+        rows = ", ".join(f"(1, {value})" for value in values)
+        spark.sql(f"INSERT INTO {table.name} SELECT /*+ COALESCE(1) */ * FROM VALUES {rows} AS r (k, p)")
+    chosen: Any = F.col("p") == "x" if filter.startswith("WHERE") else filter
+    if found is None:
+        with pytest.raises((InvalidInputError, TableNotFoundError)):
+            table.deduplicate("k", partition_filter=chosen)
+        return
+    assert table.compact(partition_filter=chosen, dry_run=True).plan["compacted_file_count"] == 2 * len(found)
+    assert table.deduplicate("k", partition_filter=chosen).deleted == len(found)
+    for value in values:
+        left = spark.sql(f"SELECT count(*) FROM {table.name} WHERE p = {value}").first()[0]
+        assert left == (1 if value in found else 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import lakemend
+from lakemend import Table
 from lakemend.errors import CommitConflictError, InvalidInputError
+from lakemend.maintenance import deduplicate
 from lakemend.session import brain
 from tests.behaviour.maintenance.test_compact import rows_of
 from tests.slip_in import slip_in
@@ -152,6 +155,85 @@ def test_without_retries_it_conflicts(
         table.deduplicate("k", "v", retries=0)
     assert table.to_df().count() == (11 if writer == "append" else 9)
     assert brain() is not None
+
+
+@pytest.fixture
+def before_delete(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Has something happen once between finding the rows and deleting them."""
+
+    def slip(action: Callable[[], object]) -> None:
+        original, pending = deduplicate._delete, [action]
+
+        def late(*args: Any) -> None:
+            if pending:
+                pending.pop()()
+            original(*args)
+
+        monkeypatch.setattr(deduplicate, "_delete", late)
+
+    return slip
+
+
+def doubled(spark: SparkSession, location: str, mode: str) -> Table:
+    table = lakemend.table(spark, location)
+    for part in ("id < 5", "id >= 5"):
+        query = f"SELECT id % 5 AS k, id AS v, id % 5 % 2 AS p FROM range(10) WHERE {part}"
+        table.append(spark.sql(query).coalesce(1), partition_by="p", properties={"write.merge.mode": mode})
+    return table
+
+
+HIGHEST = [(k, k + 5) for k in range(5)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("partition", [None, "p=1"])
+def test_rows_that_a_compaction_has_moved_are_found_again(
+    spark: SparkSession, location: str, mode: str, partition: str | None, before_delete: Any
+) -> None:
+    table = doubled(spark, location, mode)
+    before_delete(lambda: lakemend.table(spark, location).compact(partition_filter=partition))
+    report = table.deduplicate("k", "v")
+    assert (report.deleted, report.total, report.attempts) == (5, 5, 2)
+    assert sorted((row.k, row.v) for row in table.to_df().collect()) == HIGHEST
+
+
+def test_a_clustering_finds_them_again_too(spark: SparkSession, location: str, before_delete: Any) -> None:
+    table = doubled(spark, location, "merge-on-read")
+    before_delete(lambda: lakemend.table(spark, location).compact())
+    report = table.optimize(["v"], deduplicate_key_columns=["k"], dedup_order_by=["v"])
+    assert (report.deleted, report.plan["deduplicated"]) == (5, 5)
+    assert sorted((row.k, row.v) for row in table.to_df().collect()) == HIGHEST
+
+
+def test_rows_that_moved_are_told_where_nothing_is_tried_again(
+    spark: SparkSession, location: str, before_delete: Any
+) -> None:
+    table = doubled(spark, location, "merge-on-read")
+    before_delete(lambda: lakemend.table(spark, location).compact(partition_filter="p=1"))
+    with pytest.raises(CommitConflictError, match="2 rows .* not found again.*3 rows have been deleted"):
+        table.deduplicate("k", "v", retries=0)
+    assert table.to_df().count() == 7
+
+
+def test_a_column_that_is_called_like_an_alias(spark: SparkSession, namespace: str) -> None:
+    table = lakemend.table(spark, f"{namespace}.t")
+    spark.sql(f"CREATE TABLE {table.name} (k INT, t STRUCT<_file: STRING, _pos: BIGINT>, s INT) USING delta")
+    spark.sql(f"INSERT INTO {table.name} SELECT /*+ COALESCE(1) */ * FROM VALUES (1, NULL, 1), (2, NULL, 1)")
+    spark.sql(f"INSERT INTO {table.name} SELECT 1, struct('zzz', 99L), 2")
+    file, position = table.to_df().where("k = 1 AND t IS NULL").select("_file", "_pos").first()
+    spark.sql(f"INSERT INTO {table.name} SELECT 50, struct('{file}', {position}L), 3")
+    assert table.deduplicate("k").deleted == 1
+    assert sorted(row.k for row in table.to_df().collect()) == [1, 2, 50]
+
+
+@pytest.mark.parametrize("name", ["__lakemend_position", "__LAKEMEND_rank"])
+def test_names_of_columns_that_are_added_on_the_way(spark: SparkSession, location: str, name: str) -> None:
+    table = lakemend.table(spark, location)
+    table.append(spark.sql(f"SELECT 1 AS k, 2 AS {name}"))
+    for call in (lambda: table.deduplicate("k"), lambda: table.optimize("k"), lambda: table.merge([{"k": 1}], "k")):
+        with pytest.raises(InvalidInputError, match=name):
+            call()
+    assert table.version == 0
 
 
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])

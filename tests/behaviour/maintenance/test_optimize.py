@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F
 import lakemend
 from lakemend import Table
 from lakemend.errors import CommitConflictError, InvalidInputError
+from lakemend.maintenance import clustering
 from tests.behaviour.maintenance.slips import slip_in, writers
 from tests.behaviour.maintenance.test_compact import referred, rows_of, small_files, stored
 from tests.interop.readers import READERS
@@ -214,3 +216,59 @@ def test_an_empty_table(spark: SparkSession, location: str) -> None:
     for report in (table.optimize("id"), table.compact(), table.deduplicate("id")):
         assert report.version is None
         assert report.plan["before_file_count"] == report.plan["after_file_count"] == 0
+
+
+@pytest.mark.parametrize("rows", ["no rows", "masked rows"])
+def test_files_without_a_living_row(spark: SparkSession, location: str, rows: str) -> None:
+    table = points(spark, location, 100)
+    table.delete("id >= 0" if rows == "masked rows" else None)
+    table.append(
+        spark.sql("SELECT * FROM range(0)").select(*[F.lit(None).cast(f.dataType).alias(f.name) for f in table.schema])
+    )
+    table.optimize(["a", "b"])
+    assert table.to_df().count() == 0
+
+
+def test_rows_that_the_log_does_not_count_are_sampled_too(
+    spark: SparkSession, location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark.range(200_000).selectExpr("id AS x", "id % 100 AS y").repartition(2).write.parquet(location)
+    files = sorted(Path(location).glob("*.parquet"))
+    log = Path(location, "_delta_log")
+    log.mkdir()
+    column = {"type": "long", "nullable": True, "metadata": {}}
+    schema = json.dumps({"type": "struct", "fields": [{"name": name, **column} for name in "xy"]})
+    actions: list[dict[str, Any]] = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {
+            "metaData": {
+                "id": "a",
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": schema,
+                "partitionColumns": [],
+                "configuration": {},
+            }
+        },
+        *(
+            {
+                "add": {
+                    "path": f.name,
+                    "partitionValues": {},
+                    "size": f.stat().st_size,
+                    "modificationTime": 0,
+                    "dataChange": True,
+                }
+            }
+            for f in files
+        ),
+    ]
+    log.joinpath(f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
+    held: list[int] = []
+    original = clustering.boundaries
+    monkeypatch.setattr(
+        clustering, "boundaries", lambda cells, *rest: held.append(len(cells)) or original(cells, *rest)
+    )
+    table = lakemend.table(spark, location)
+    table.optimize(["x", "y"], target_mb_per_file=0.3)
+    assert 50_000 < held[0] < 70_000
+    assert table.to_df().distinct().count() == 200_000

@@ -20,17 +20,22 @@ object Spellings {
   def note(place: String, name: Seq[String]): Unit = names.merge(place, Set(name), (known, more) => known ++ more)
 
   /** To be called after the table at a place has changed. */
-  def changed(place: String): Unit = renew(Option(names.get(place)).getOrElse(Set.empty))
+  def changed(place: String): Unit = SparkSession.getActiveSession.foreach(changed(_, place))
+
+  /** The same from a thread that Spark does not know. */
+  def changed(spark: SparkSession, place: String): Unit = renew(spark, Option(names.get(place)).getOrElse(Set.empty))
 
   /** The same for a table that is known by a name only: it is gone, or has another. */
-  def changed(name: Seq[String]): Unit = renew(names.asScala.values.filter(_.contains(name)).flatten.toSet + name)
+  def changed(name: Seq[String]): Unit = SparkSession.getActiveSession.foreach(
+    renew(_, names.asScala.values.filter(_.contains(name)).flatten.toSet + name))
 
-  private def renew(all: Set[Seq[String]]): Unit = SparkSession.getActiveSession.collect { case spark: ClassicSession =>
-    val cache = spark.sharedState.cacheManager
-    // The change has landed: what fails now does not undo it.
-    if (!cache.isEmpty) all.foreach { name =>
-      try cache.recacheTableOrView(spark, name, includeTimeTravel = false)
-      catch { case NonFatal(e) => log.warn(s"cached rows of ${name.mkString(".")} could not be renewed; unpersist them", e) }
-    }
+  private def renew(session: SparkSession, all: Set[Seq[String]]): Unit = session match {
+    case spark: ClassicSession if !spark.sharedState.cacheManager.isEmpty =>
+      // The change has landed: what fails now does not undo it.
+      all.foreach { name =>
+        try spark.sharedState.cacheManager.recacheTableOrView(spark, name, includeTimeTravel = false)
+        catch { case NonFatal(e) => log.warn(s"cached rows of ${name.mkString(".")} could not be renewed; unpersist them", e) }
+      }
+    case _ =>
   }
 }

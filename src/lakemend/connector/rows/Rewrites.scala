@@ -43,8 +43,12 @@ object Rewrites {
   /** Writes the rows of a frame, each of its partitions in a task of its own. */
   def rows(frame: Dataset[Row], table: String, options: JMap[String, String]): String = {
     val execution = frame.queryExecution
+    val meta = new TableMeta(Bridge.mapper.readTree(table))
+    // Rows are written as they lie: another column, or another order, would be read as what the table has there.
+    require(frame.schema.fieldNames.sameElements(meta.schema.fieldNames) && SparkBridge.sameTypes(frame.schema, meta.schema),
+      s"rows of ${frame.schema.simpleString} are no rows of ${meta.schema.simpleString}")
     SQLExecution.withNewExecutionId(execution, Some("lakemend")) {
-      write(new TableMeta(Bridge.mapper.readTree(table)), options)(execution.toRdd)
+      write(meta, options)(execution.toRdd)
     }
   }
 
