@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -97,13 +96,20 @@ def deduplicate(
 
 def _delete(table: Table, rows: DataFrame) -> None:
     name = table.name.replace("{", "{{").replace("}", "}}")
-    # A column of the table goes before an alias of the same name.
-    t, s = (f"{side}_{uuid4().hex}" for side in ("target", "places"))
+    t, s = (_free(side, table) for side in ("target", "places"))
     table.spark.sql(
         f"MERGE INTO {name} {t} USING {{places}} {s} "
         f"ON {t}.{_FILE} = {s}.{_FILE} AND {t}.{_POSITION} = {s}.{_POSITION} WHEN MATCHED THEN DELETE",
         places=rows,
     )
+
+
+def _free(alias: str, table: Table) -> str:
+    """A column of the table goes before an alias of the same name."""
+    columns = {name.lower() for name in table.schema.names}
+    while alias in columns:
+        alias += "_"
+    return alias
 
 
 def _moved(table: Table, left: int, deleted: int) -> CommitConflictError:

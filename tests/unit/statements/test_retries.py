@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakemend.errors import InvalidInputError
-from lakemend.statements import RETRIES, _limit
+from lakemend.statements import RETRIES, retry_limit
 
 
 class Session:
@@ -20,12 +20,12 @@ class Session:
 )
 def test_what_counts(setting: str | None, passed: int | None, limit: int) -> None:
     session: Any = Session(setting)
-    assert _limit(session, passed) == limit
+    assert retry_limit(session, passed) == limit
 
 
 @pytest.mark.parametrize(("setting", "passed"), [(None, -1), ("-1", None), ("many", None), (None, True), (None, 1.5)])
 def test_what_does_not(setting: str | None, passed: Any) -> None:
     session: Any = Session(setting)
     with pytest.raises(InvalidInputError, match="retries") as caught:
-        _limit(session, passed)
+        retry_limit(session, passed)
     assert caught.value.cause and caught.value.remedy
