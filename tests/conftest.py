@@ -24,16 +24,18 @@ settings.load_profile("lakemend")
 
 # What makes a small session start and run fast; nothing here changes results.
 FAST = {
-    "spark.driver.memory": "1g",
+    "spark.driver.memory": "2g",
     # With one compiler alone Java makes room for 48 MB of compiled code, and sweeps it all the time once it is full.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC "
-    "-Dderby.system.durability=test",
+    "-Xmn1g -Dderby.system.durability=test",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.shuffle.compress": "false",
     "spark.sql.codegen.wholeStage": "true",
+    # Tests say the same to small tables again and again: what was compiled for it is kept, and not the last 100 alone.
+    "spark.sql.codegen.cache.maxEntries": "5000",
     "spark.rdd.compress": "false",
     "spark.log.level": "ERROR",
 }
@@ -42,23 +44,32 @@ FAST = {
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of a test with several parameters as few cases run by default as have every value of each of them; the others are
-    slow ones. Tests under tests/unit are cheap: there it is so for those marked `sampled` alone."""
+    slow ones. Tests under tests/unit are cheap: there it is so for those marked `sampled` alone. A test marked
+    `either("mode")` needs one value of `mode`, whichever its name draws."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         if _is_sampled(item):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for name, same in cases.items():
+    for same in cases.values():
         # Values that stand in one list together have one name, and so each line of a list runs.
-        values = {item: set(enumerate(item.callspec._idlist)) for item in same}  # type: ignore[attr-defined]
+        values = {item: _values(item) for item in same}
         missing = set().union(*values.values())
         # Tests that share a fixture meet its values in different combinations.
-        same.sort(key=lambda item: zlib.crc32(f"{name} {sorted(values[item])}".encode()))
+        same.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
         while missing:
             chosen = max(same, key=lambda item: len(values[item] & missing))  # the first of several
             missing -= values.pop(chosen)
             same.remove(chosen)
         for item in same:
             item.add_marker(pytest.mark.slow)
+
+
+def _values(item: pytest.Item) -> set[tuple[int, str]]:
+    """The values that some case has to have, by the place of their parameter: not those of which any one will do."""
+    spec = item.callspec  # type: ignore[attr-defined]
+    any_one = [name for mark in item.iter_markers("either") for name in mark.args]
+    texts = {str(spec.params[name]) for name in any_one if name in spec.params}
+    return {(place, text) for place, text in enumerate(spec._idlist) if text not in texts} or {(0, "any")}
 
 
 def _is_sampled(item: pytest.Item) -> bool:

@@ -165,6 +165,7 @@ def test_masked_files_are_not_believed(spark: SparkSession, hundred: str) -> Non
 
 
 @pytest.mark.parametrize("type", ["float", "double"])
+@pytest.mark.either("type")
 def test_floating_point(spark: SparkSession, location: str, type: str) -> None:
     values = [[1.5, math.nan], [-0.0, 0.0], [None, None], [math.nan, math.nan], [-math.inf, 2.0]]
     frames = [spark.createDataFrame([(v,) for v in vs], f"v {type}").coalesce(1) for vs in values]

@@ -64,6 +64,7 @@ def ids(frame: DataFrame) -> list[int]:
 
 
 @pytest.mark.parametrize("dictionary", [True, False])
+@pytest.mark.either("dictionary")
 def test_no_row_is_skipped(spark: SparkSession, location: str, dictionary: bool) -> None:
     arrow_made(location, {}, dictionary)
     table = spark.read.format("delta").load(location)

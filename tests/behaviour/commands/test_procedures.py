@@ -47,7 +47,7 @@ CALLS: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.crossed
+@pytest.mark.either("mode")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("name", "sql", "python"), CALLS, ids=[f"{name}({sql})" for name, sql, _ in CALLS])
 def test_the_results_of_python(

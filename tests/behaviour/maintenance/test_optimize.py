@@ -31,6 +31,7 @@ def points(spark: SparkSession, location: str, n: int = 20_000, partitioned: boo
 
 @pytest.mark.parametrize("curve", ["hilbert", "zorder"])
 @pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.either("partitioned")
 def test_queries_by_two_columns_skip_files(spark: SparkSession, location: str, partitioned: bool, curve: str) -> None:
     table = points(spark, location, partitioned=partitioned)
     before, files = rows_of(spark, table), table.files().num_rows
@@ -168,6 +169,7 @@ def test_no_such_table_and_no_such_partition(spark: SparkSession, location: str)
 
 
 @pytest.mark.parametrize("writer", sorted(set(writers()) - {"copy-on-write for later", "compaction of a partition"}))
+@pytest.mark.either("writer")
 def test_other_writers_between_plan_and_commit(
     spark: SparkSession, location: str, monkeypatch: pytest.MonkeyPatch, writer: str
 ) -> None:

@@ -45,6 +45,7 @@ PLANS = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("turn", range(3))
+@pytest.mark.either("turn")
 def test_rows_stay_what_they_were(spark: SparkSession, tmp_path_factory: Any, turn: int) -> None:
     @settings(max_examples=8, suppress_health_check=list(HealthCheck))
     @given(appends=st.lists(st.lists(VALUES, max_size=12), min_size=1, max_size=3), plan=PLANS)

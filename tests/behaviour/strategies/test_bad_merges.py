@@ -12,6 +12,8 @@ import lakemend
 from lakemend import InvalidInputError, SchemaMismatchError, Table
 from tests.behaviour.strategies.conftest import rows
 
+pytestmark = pytest.mark.either("people", "mode")
+
 ROW = {"id": 1, "v": "a"}
 BAD: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     "NULL key": ([{"id": None, "v": "a"}, ROW], {}, ValueError, "id is NULL in 1 row of the source"),

@@ -13,6 +13,8 @@ import lakemend
 from lakemend import Report, Table
 from tests.behaviour.strategies.conftest import MODES, rows
 
+pytestmark = pytest.mark.either("people", "mode")
+
 Merged = Callable[..., Report]
 OLD = [(1, "x", "a", 10), (2, "y", "b", 20), (3, "x", "c", 30)]
 

@@ -14,6 +14,8 @@ import lakemend
 from lakemend import InvalidInputError, Report, Table
 from tests.behaviour.strategies.conftest import MODES
 
+pytestmark = pytest.mark.either("table", "mode")
+
 Merged = Callable[..., Report]
 Event = dict[str, Any]
 COLUMNS = ("id", "v", "w", "valid_from", "valid_to", "is_current")

@@ -13,6 +13,8 @@ from lakemend import Report, Table
 from lakemend.strategies import STRATEGIES
 from tests.behaviour.strategies.conftest import rows
 
+pytestmark = pytest.mark.either("people", "mode")
+
 NEW = [{"id": 2, "p": "z", "v": "B", "n": 21}, {"id": 4, "p": "x", "v": "d", "n": None}]
 OLD = [(1, "x", "a", 10), (2, "y", "b", 20), (3, "x", "c", 30)]
 TWO, FOUR = (2, "z", "B", 21), (4, "x", "d", None)
