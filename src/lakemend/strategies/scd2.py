@@ -104,7 +104,8 @@ def _columns(task: Task) -> _Columns:
 
 def _events(task: Task, told: _Columns) -> DataFrame:
     """The source's rows as items of a timeline, with values as the table keeps them."""
-    at = F.current_timestamp().cast(told.type) if task.options.sequence_by is None else _time(task, told)[1]
+    by = task.options.sequence_by
+    at = F.current_timestamp().cast(told.type) if by is None else F.expr(_time(task, told)[1])
     return task.source.select(
         *[_as_stored(task, own, incoming) for own, incoming in (*told.keys, *told.payload)],
         at.alias(_AT),
@@ -119,14 +120,13 @@ def _events(task: Task, told: _Columns) -> DataFrame:
 def timed(task: Task) -> tuple[DataFrame, str]:
     """The source with the times of its events as the table keeps them, and the column they are in."""
     name, time = _time(task, _columns(task))
-    return task.source.withColumn(name, time), name
+    return (task.source if time == quoted(name) else task.source.withColumn(name, F.expr(time))), name
 
 
-def _time(task: Task, told: _Columns) -> tuple[str, Column]:
+def _time(task: Task, told: _Columns) -> tuple[str, str]:
     assert task.options.sequence_by is not None
     found = column(task.source.schema, task.options.sequence_by, "the source", "column")
-    own = T.StructField(told.valid_from, told.type)
-    return found.name, F.expr(as_stored(quoted(found.name), found.dataType, own))
+    return found.name, as_stored(quoted(found.name), found.dataType, T.StructField(told.valid_from, told.type))
 
 
 def _as_stored(task: Task, own: str, incoming: str) -> Column:
@@ -158,10 +158,10 @@ def _timeline(task: Task, told: _Columns) -> DataFrame:
     follows = F.lead(_AT).over(Window.partitionBy(*map(_c, keys)).orderBy(_AT))
     ends = own.withColumn(_NEXT, follows).where(f"{_ENDS} IS NOT NULL AND NOT ({_ENDS} <=> {_NEXT})").drop(_NEXT)
     ends = ends.withColumn(_AT, _c(_ENDS)).withColumn(GONE, F.lit(True)).withColumn(_PLACE, F.lit(_END))
-    same = Window.partitionBy(*map(_c, keys), _c(_AT))
+    same = Window.partitionBy(*map(_c, keys), _c(_AT)).orderBy(_PLACE)
+    last = F.max(_PLACE).over(same.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing))
     items = own.unionByName(ends).unionByName(events)
-    items = items.withColumn(_ENDED, F.max(_PLACE).over(same) == _END)
-    items = items.withColumn(_RANK, F.row_number().over(same.orderBy(_PLACE))).where(f"{_RANK} = 1")
+    items = items.withColumns({_ENDED: last == _END, _RANK: F.row_number().over(same)}).where(f"{_RANK} = 1")
     return _closed(told, items)
 
 
