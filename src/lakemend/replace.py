@@ -153,12 +153,22 @@ def _by_rows(
 
 
 @contextmanager
-def steady(spark: SparkSession, frame: DataFrame, joined: bool = True) -> Iterator[DataFrame]:
-    """The rows are read twice, for what goes and for what comes: both times they must be the same.
-
-    `joined`: that is all that is done with them, so that few of them may be marked to be sent everywhere."""
+def steady(spark: SparkSession, frame: DataFrame) -> Iterator[DataFrame]:
+    """The rows are read twice, for what goes and for what comes: both times they must be the same."""
     entry = _statements(spark)
-    kept = entry.steady(frame._jdf) if joined else entry.steadyRows(frame._jdf)
+    kept = entry.steady(frame._jdf)
+    try:
+        yield DataFrame(kept, spark)
+    finally:
+        entry.release(kept)
+
+
+@contextmanager
+def pinned_rows(spark: SparkSession, frame: DataFrame) -> Iterator[DataFrame]:
+    """The rows are read by several statements, to be looked at and to be merged: they must be the same to all of them,
+    also where they come from a table that goes on meanwhile."""
+    entry = _statements(spark)
+    kept = entry.pinnedRows(frame._jdf)
     try:
         yield DataFrame(kept, spark)
     finally:
