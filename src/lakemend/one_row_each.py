@@ -9,7 +9,9 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
+
+from lakemend.comparable import comparable as text_of
+from lakemend.comparable import quoted
 
 RANK = "__lakemend_rank"
 
@@ -33,34 +35,4 @@ def ranked(frame: DataFrame, keys: Sequence[str], order_by: Sequence[str], last:
 
 def comparable(frame: DataFrame, name: str) -> Column:
     """A value that has an order and equals another one where the column does, for a column of any type."""
-    return _comparable(F.col(quoted(name)), frame.schema[name].dataType)
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _comparable(value: Column, type: T.DataType) -> Column:
-    if _has_order(type):
-        return value
-    if isinstance(type, T.MapType):
-        pair = T.StructType([T.StructField("key", type.keyType), T.StructField("value", type.valueType)])
-        return F.array_sort(F.transform(F.map_entries(value), lambda entry: _comparable(entry, pair)))
-    if isinstance(type, T.ArrayType):
-        inner = type.elementType
-        return F.transform(value, lambda element: _comparable(element, inner))
-    if isinstance(type, T.StructType):
-        parts = [_comparable(value.getField(f.name), f.dataType).alias(f"f{i}") for i, f in enumerate(type.fields)]
-        return F.when(value.isNotNull(), F.struct(*parts))
-    if isinstance(type, T.VariantType):
-        # 1 and 1.0 are shown alike.
-        return F.when(value.isNotNull(), F.struct(F.to_json(value), F.schema_of_variant(value)))
-    return value.cast("string")
-
-
-def _has_order(type: T.DataType) -> bool:
-    if isinstance(type, T.MapType | T.VariantType | T.CalendarIntervalType):
-        return False
-    if isinstance(type, T.ArrayType):
-        return _has_order(type.elementType)
-    return not isinstance(type, T.StructType) or all(_has_order(field.dataType) for field in type.fields)
+    return F.expr(text_of(quoted(name), frame.schema[name].dataType))

@@ -8,7 +8,6 @@ again. A dry run is analysed like the real one, then reads and counts.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,9 +17,10 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField
+from pyspark.sql.types import StructField
 from pyspark.sql.utils import to_str
 
+from lakemend.as_stored import as_stored
 from lakemend.errors import InvalidInputError, ReplaceWhereError, RowsOutsidePredicateError
 from lakemend.formats.char_types import KEY as CHAR_TYPE
 from lakemend.report import Report
@@ -153,12 +153,22 @@ def _by_rows(
 
 
 @contextmanager
-def steady(spark: SparkSession, frame: DataFrame, joined: bool = True) -> Iterator[DataFrame]:
-    """The rows are read twice, for what goes and for what comes: both times they must be the same.
-
-    `joined`: that is all that is done with them, so that few of them may be marked to be sent everywhere."""
+def steady(spark: SparkSession, frame: DataFrame) -> Iterator[DataFrame]:
+    """The rows are read twice, for what goes and for what comes: both times they must be the same."""
     entry = _statements(spark)
-    kept = entry.steady(frame._jdf) if joined else entry.steadyRows(frame._jdf)
+    kept = entry.steady(frame._jdf)
+    try:
+        yield DataFrame(kept, spark)
+    finally:
+        entry.release(kept)
+
+
+@contextmanager
+def pinned_rows(spark: SparkSession, frame: DataFrame) -> Iterator[DataFrame]:
+    """The rows are read by several statements, to be looked at and to be merged: they must be the same to all of them,
+    also where they come from a table that goes on meanwhile."""
+    entry = _statements(spark)
+    kept = entry.pinnedRows(frame._jdf)
     try:
         yield DataFrame(kept, spark)
     finally:
@@ -221,21 +231,18 @@ def _fitted(table: Table, frame: DataFrame) -> DataFrame:
     partitions = {part["source"][0].lower() for part in table._load()["partitioning"]}
     return frame.select(
         *[
-            _kept(F.col(_quoted(name)), known[name.lower()], name.lower() in partitions)
-            for name in frame.columns
-            if name.lower() in known
+            _kept(field, known[field.name.lower()], field.name.lower() in partitions)
+            for field in frame.schema.fields
+            if field.name.lower() in known
         ]
     )
 
 
-def _kept(column: Column, field: StructField, partition: bool) -> Column:
-    value, declared = column.cast(field.dataType), str(field.metadata.get(CHAR_TYPE, ""))
-    if partition and field.dataType == StringType():
-        value = F.nullif(value, F.lit(""))
-    if (char := re.fullmatch(r"char\((\d+)\)", declared)) is None:
-        return value.alias(field.name)
-    # Filled up with blanks, as it is stored, and known for what it is: then Spark fills up what it is compared with.
-    return F.rpad(value, int(char[1]), " ").alias(field.name, metadata={CHAR_TYPE: declared})
+def _kept(incoming: StructField, field: StructField, partition: bool) -> Column:
+    value = F.expr(as_stored(_quoted(incoming.name), incoming.dataType, field, partition=partition))
+    declared = str(field.metadata.get(CHAR_TYPE, ""))
+    # A CHAR is known for what it is: then Spark fills up what it is compared with.
+    return value.alias(field.name, metadata={CHAR_TYPE: declared} if declared.startswith("char(") else {})
 
 
 def _statements(spark: SparkSession) -> Any:

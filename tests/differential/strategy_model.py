@@ -162,17 +162,18 @@ def _history(call: Call, there: Sequence[Row], events: Sequence[Row], done: Outc
     tracked = [name for name in payload if name in call.options.get("columns", payload)]
     starts = {row["valid_from"]: row for row in there}
     ends = {row["valid_to"] for row in there if row["valid_to"] is not None} - set(starts)
+    void = {when for when, row in starts.items() if row["valid_to"] is not None and row["valid_to"] <= when}
     told = {event["at"]: event for event in events if event["at"] not in starts}
     state: Row | None = None  # what is valid, as far as tracked columns go
     borders: list[tuple[Any, str, Row | None]] = []  # (when, what, the event)
     for when in sorted({*starts, *ends, *told}):
         if when in starts:
-            state = {name: starts[when].get(name) for name in tracked}
-            borders.append((when, "version", None))
+            state = None if when in void else {name: starts[when].get(name) for name in tracked}
+            borders.append((when, "void" if when in void else "version", None))
         elif when in told:
             event = told[when]
             after = None if _dies(call, event) else {name: event[name] for name in tracked}
-            if after != state:
+            if after != state or when in ends:
                 borders.append((when, "gone" if after is None else "opens", event))
             state = after
         else:
@@ -186,6 +187,8 @@ def _history(call: Call, there: Sequence[Row], events: Sequence[Row], done: Outc
             kept = {name: event[name] for name in (*call.keys, *payload)}
             found.append({**kept, "valid_from": when, "valid_to": until, "is_current": until is None})
             done.inserted += 1
+        if what == "void":
+            found.append(starts[when])
         if what == "version":
             row = starts[when]
             if following is not None and following[1] in ("opens", "gone") and row["valid_to"] != until:

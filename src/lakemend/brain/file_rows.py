@@ -7,7 +7,7 @@ their names and types of now, partition values come from the log. What Arrow may
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,11 +75,26 @@ def _read(stored: pq.ParquetFile, physical: Struct, by_id: bool, columns: Sequen
     """Which columns of the file are fetched; None: all of them. One at least: only rows that are read are counted."""
     names = {str(_key(physical["fields"][index], by_id)) for index in columns}
     fields = stored.schema_arrow
+    if not by_id:
+        _refuse_other_case(names, fields.names)
     found = [field.name for field in fields if (_id(field) if by_id else field.name) in names]
     if not found:
         found = [fields.field(0).name] if len(fields) else []
     # A dot parts the names of a column and its fields.
     return None if any("." in field.name for field in fields) else found
+
+
+def _refuse_other_case(names: Iterable[str], found: Collection[str]) -> None:
+    """A column that Spark finds whatever the case of its letters: by a session's setting, it may not be the one."""
+    exact, folded = set(found), {name.lower() for name in found}
+    other = next((name for name in names if name not in exact and name.lower() in folded), None)
+    if other is not None:
+        raise UnsupportedFeatureError(
+            f"the file spells the column {other} in another case",
+            cause="another writer wrote it, and whether both are one column is a setting of the session",
+            remedy="read the table with Spark",
+            column=other,
+        )
 
 
 def _refuse_old_calendar(stored: pq.ParquetFile, url: str) -> None:
@@ -132,6 +147,8 @@ def _fitted(values: pa.Array, logical: Any, physical: Any, by_id: bool) -> pa.Ar
     if is_struct(logical) and pa.types.is_struct(values.type):
         own = {(_id(f) if by_id else f.name): values.field(i) for i, f in enumerate(values.type)}
         children = []
+        if not by_id:
+            _refuse_other_case((field["name"] for field in physical["fields"]), own)
         for ours, theirs in zip(logical["fields"], physical["fields"], strict=True):
             found = own.get(_key(theirs, by_id))
             kind = to_arrow(ours["type"])

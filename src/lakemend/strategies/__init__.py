@@ -18,12 +18,12 @@ from pyspark.sql.types import StructType
 from lakemend.errors import CommitConflictError, InvalidInputError, TableExistsError, TableNotFoundError
 from lakemend.own_names import require_free_names
 from lakemend.redaction import logger
-from lakemend.replace import steady
+from lakemend.replace import pinned_rows
 from lakemend.report import Report
 from lakemend.spelling import nearest
 from lakemend.statements import run_with_retries
 from lakemend.strategies import deduplicate, delete_insert, full_merge, insert, scd2, update, upsert
-from lakemend.strategies.keys import Key, column, key_names, look_at_source, require_keys_in_table
+from lakemend.strategies.keys import Key, key_names, look_at_source, require_keys_in_table
 from lakemend.strategies.options import Options, names
 from lakemend.strategies.source import as_frame
 from lakemend.strategies.strategy import Strategy
@@ -60,7 +60,7 @@ def merge(
     require_free_names(frame.columns, "the source")
     if chosen.prepares is not None:
         frame = chosen.prepares(frame, keys, names(options.dedup_order_by))
-    with steady(table.spark, frame, joined=False) as rows:
+    with pinned_rows(table.spark, frame) as rows:
         there = table.exists()
         try:
             return _merged(table, rows, keys, chosen, options, dry_run, retries)
@@ -85,8 +85,11 @@ def _merged(
     task = task_of(table, source, key_columns, options, target)
     if strategy.merge is not None and target is not None:
         strategy.merge(task)  # names that cannot be found are told before anything is read
-    unique = [*task.keys, *(_times(task) if strategy.times_keys else ())]
-    facts = look_at_source(task.source, unique, strategy.repeats)
+    looked, unique = task.source, list(task.keys)
+    if strategy.timed is not None and options.sequence_by is not None:
+        looked, time = strategy.timed(task)
+        unique.append(Key(time, time, None))
+    facts = look_at_source(looked, unique, strategy.repeats)
     task = replace(task, facts=facts)
     if target is None:
         return _created(task, strategy, dry_run)
@@ -117,14 +120,6 @@ def _schema(table: Table) -> StructType | None:
         return table.schema
     except TableNotFoundError:
         return None
-
-
-def _times(task: Task) -> list[Key]:
-    """The time of an event, as a part of its key."""
-    if task.options.sequence_by is None:
-        return []
-    name = column(task.source.schema, task.options.sequence_by, "the source", "column").name
-    return [Key(name, name, None)]
 
 
 def _created(task: Task, strategy: Strategy, dry_run: bool) -> Report:

@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 
 from lakemend.errors import InvalidInputError, SchemaMismatchError
 from lakemend.spelling import nearest
-from lakemend.strategies.statement import quoted, text_of
+from lakemend.strategies.statement import quoted
 
 if TYPE_CHECKING:
     from lakemend.table import Table
@@ -110,6 +110,37 @@ def _is_rounded(type: T.DataType, stored: T.DataType) -> bool:
     return isinstance(type, T.DoubleType) and isinstance(stored, T.FloatType)
 
 
+def require_exact_sequence(own: T.StructField, incoming: T.StructField, table: str) -> None:
+    """Raises where the table would keep another sequence than the event had: a stale one would pass for a newer one."""
+    one, other = own.dataType, incoming.dataType
+    if one == other or isinstance(other, T.NullType) or _keeps_order(other, one):
+        return
+    raise SchemaMismatchError(
+        f"the sequence {own.name} is {one.simpleString()} in {table} and {other.simpleString()} in the source",
+        cause="the table would keep another value than the source has, by which events cannot be put in order",
+        remedy=f"cast it in the source, for example source.withColumn({incoming.name!r}, "
+        f"F.col({incoming.name!r}).cast({one.simpleString()!r})), or use a table whose column is "
+        f"{other.simpleString()}",
+        column=own.name,
+        expected=one.simpleString(),
+        actual=other.simpleString(),
+    )
+
+
+def _keeps_order(type: T.DataType, stored: T.DataType) -> bool:
+    """Whether values of the type that a column can hold at all are kept to the last digit."""
+    if isinstance(stored, _EXACT):
+        return isinstance(type, _EXACT) and not _is_rounded(type, stored)
+    if isinstance(stored, _FLOATING):
+        whole = (
+            (T.ByteType, T.ShortType) if isinstance(stored, T.FloatType) else (T.ByteType, T.ShortType, T.IntegerType)
+        )
+        return isinstance(type, (T.FloatType, *whole))
+    if isinstance(stored, T.TimestampType | T.TimestampNTZType):
+        return isinstance(type, (T.TimestampType, T.TimestampNTZType, T.DateType, *_TEXT))
+    return isinstance(stored, _TEXT) and isinstance(type, _TEXT)
+
+
 def look_at_source(source: DataFrame, keys: Sequence[Key], repeats: bool) -> SourceFacts:
     """Counts rows and finds the bounds of each key; raises for a NULL, and for a key that repeats unless it may."""
     columns = [F.col(quoted(key.source)) for key in keys]
@@ -195,5 +226,6 @@ def _literal(value: Any) -> str | None:
         return f"DATE'{value.isoformat()}'" if 1583 <= value.year <= 9999 else None
     if isinstance(value, float):
         return None if not math.isfinite(value) else repr(value)
-    # Text of odd characters is left to the join.
-    return text_of(value) if isinstance(value, str) and value.isprintable() and len(value) < 1000 else None
+    # Text of odd characters is left to the join; what a backslash means in a literal is a setting of the session.
+    plain = isinstance(value, str) and value.isprintable() and not {"'", "\\"} & set(value)
+    return f"'{value}'" if plain and len(value) < 1000 else None

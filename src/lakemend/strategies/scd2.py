@@ -17,17 +17,21 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from lakemend.as_stored import as_stored
+from lakemend.comparable import comparable
 from lakemend.errors import InvalidInputError
-from lakemend.strategies.keys import column
+from lakemend.strategies.keys import column, require_exact_sequence
 from lakemend.strategies.options import names
 from lakemend.strategies.statement import Clause, Merge, quoted
 from lakemend.strategies.strategy import CREATING, Strategy
-from lakemend.strategies.task import GONE, Task, comparable, stored
+from lakemend.strategies.task import GONE, Task
 
 _AT, _NEW, _ENDS, _NEXT, _NEXT_NEW, _OPENS = (
     f"__lakemend_{name}" for name in ("at", "new", "ends", "next", "nn", "op")
 )
-_RANK, _BEFORE = "__lakemend_rank", "__lakemend_before"
+_RANK, _BEFORE, _PLACE, _ENDED = (f"__lakemend_{name}" for name in ("rank", "before", "place", "ended"))
+# What stands at one time, the first that is there: a version that begins, an event, the mere end of a version.
+_VERSION, _EVENT, _END = 0, 1, 2
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,8 @@ def _columns(task: Task) -> _Columns:
     kind: T.DataType = sequence.dataType if sequence is not None else T.TimestampType()
     if target is not None:
         kind = target[asked["valid_from"]].dataType
+        if sequence is not None:
+            require_exact_sequence(target[asked["valid_from"]], sequence, task.table.name)
     keys = [(key.table, key.source) for key in task.keys]
     apart = {*asked.values(), *(own for own, _ in keys)}
     at = None if sequence is None else sequence.name
@@ -99,20 +105,34 @@ def _columns(task: Task) -> _Columns:
 def _events(task: Task, told: _Columns) -> DataFrame:
     """The source's rows as items of a timeline, with values as the table keeps them."""
     by = task.options.sequence_by
-    at = F.current_timestamp() if by is None else F.col(quoted(column(task.source.schema, by, "the source").name))
+    at = F.current_timestamp().cast(told.type) if by is None else F.expr(_time(task, told)[1])
     return task.source.select(
         *[_as_stored(task, own, incoming) for own, incoming in (*told.keys, *told.payload)],
-        at.cast(told.type).alias(_AT),
+        at.alias(_AT),
         F.lit(None).cast(told.type).alias(_ENDS),
+        F.lit(False).alias(_ENDED),
+        F.lit(_EVENT).alias(_PLACE),
         F.lit(True).alias(_NEW),
         (F.col(quoted(GONE)) if task.gone is not None else F.lit(False)).alias(GONE),
     )
 
 
+def timed(task: Task) -> tuple[DataFrame, str]:
+    """The source with the times of its events as the table keeps them, and the column they are in."""
+    name, time = _time(task, _columns(task))
+    return (task.source if time == quoted(name) else task.source.withColumn(name, F.expr(time))), name
+
+
+def _time(task: Task, told: _Columns) -> tuple[str, str]:
+    assert task.options.sequence_by is not None
+    found = column(task.source.schema, task.options.sequence_by, "the source", "column")
+    return found.name, as_stored(quoted(found.name), found.dataType, T.StructField(told.valid_from, told.type))
+
+
 def _as_stored(task: Task, own: str, incoming: str) -> Column:
     value = quoted(incoming)
     if task.target is not None and own in task.target.names:
-        value = stored(value, task.target[own], task.source.schema[incoming].dataType)
+        value = task.kept(own, incoming, value)
     return F.expr(value).alias(own)
 
 
@@ -126,19 +146,23 @@ def _timeline(task: Task, told: _Columns) -> DataFrame:
     known = [own for own, _ in told.payload if own in table.columns]
     new = [F.lit(None).cast(events.schema[own].dataType).alias(own) for own, _ in told.payload if own not in known]
     times = _c(told.valid_from).alias(_AT), _c(told.valid_to).alias(_ENDS)
-    own = (
-        there.select(*map(_c, keys), *map(_c, known), *new, *times)
-        .withColumn(_NEW, F.lit(False))
-        .withColumn(GONE, F.lit(False))
+    # After a version that ends as it begins nothing is valid.
+    void = F.coalesce(_c(_ENDS) <= _c(_AT), F.lit(False))
+    own = there.select(*map(_c, keys), *map(_c, known), *new, *times).select(
+        "*",
+        F.lit(_VERSION).alias(_PLACE),
+        F.lit(False).alias(_NEW),
+        void.alias(GONE),
+        F.lit(False).alias(_ENDED),
     )
-    order = Window.partitionBy(*map(_c, keys)).orderBy(_AT)
-    follows = F.lead(_AT).over(order)
-    ends = own.withColumn(_NEXT, follows).where(f"{_ENDS} IS NOT NULL AND NOT ({_ENDS} <=> {_NEXT})")
-    ends = ends.withColumn(_AT, _c(_ENDS)).withColumn(GONE, F.lit(True)).drop(_NEXT)
+    follows = F.lead(_AT).over(Window.partitionBy(*map(_c, keys)).orderBy(_AT))
+    ends = own.withColumn(_NEXT, follows).where(f"{_ENDS} IS NOT NULL AND NOT ({_ENDS} <=> {_NEXT})").drop(_NEXT)
+    ends = ends.withColumn(_AT, _c(_ENDS)).withColumn(GONE, F.lit(True)).withColumn(_PLACE, F.lit(_END))
+    same = Window.partitionBy(*map(_c, keys), _c(_AT)).orderBy(_PLACE)
+    last = F.max(_PLACE).over(same.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing))
     items = own.unionByName(ends).unionByName(events)
-    # At one time a version stands before an event, and an event before the mere end of a version.
-    first = Window.partitionBy(*map(_c, keys), _c(_AT)).orderBy(F.when(_c(_NEW), 1).when(_c(GONE), 2).otherwise(0))
-    return _closed(told, items.withColumn(_RANK, F.row_number().over(first)).where(f"{_RANK} = 1"))
+    items = items.withColumns({_ENDED: last == _END, _RANK: F.row_number().over(same)}).where(f"{_RANK} = 1")
+    return _closed(told, items)
 
 
 def _closed(told: _Columns, items: DataFrame) -> DataFrame:
@@ -150,7 +174,8 @@ def _closed(told: _Columns, items: DataFrame) -> DataFrame:
     same: list[Column] = [F.expr(f"{value} <=> {quoted(_before(name))}") for name, value in kept.items()]
     repeated = _c(GONE) | reduce(lambda a, b: a & b, same, F.lit(True))
     silent = F.when(_c(f"{_BEFORE}_gone").isNull(), _c(GONE)).otherwise((_c(f"{_BEFORE}_gone") == _c(GONE)) & repeated)
-    told_anew = looked.where(~_c(_NEW) | ~silent)
+    # An event that stands for the end of a version says at least that.
+    told_anew = looked.where(~_c(_NEW) | _c(_ENDED) | ~silent)
     return told_anew.withColumn(_NEXT, F.lead(_AT).over(order)).withColumn(_NEXT_NEW, F.lead(_NEW).over(order))
 
 
@@ -201,5 +226,5 @@ STRATEGY = Strategy(
     options=CREATING
     | {"columns", "sequence_by", "delete_when", "valid_from", "valid_to", "is_current", "retire_missing"},
     starts=first_versions,
-    times_keys=True,
+    timed=timed,
 )

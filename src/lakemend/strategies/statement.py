@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -163,8 +163,3 @@ def both(*conditions: str | None) -> str | None:
     """All of the conditions that are given."""
     given = [f"({condition})" for condition in conditions if condition]
     return " AND ".join(given) or None
-
-
-def text_of(value: Any) -> str:
-    """A literal of SQL."""
-    return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -26,7 +26,7 @@ class Strategy:
     creates: bool = True
     takes_empty: bool = False  # an empty source means something
     repeats: bool = False  # a key may occur several times in the source
-    times_keys: bool = False  # … once for each time of `sequence_by`
+    timed: Callable[[Task], tuple[DataFrame, str]] | None = None  # … once for each time: the source, and where that is
     prepares: Callable[[DataFrame, Sequence[str], Sequence[str]], DataFrame] | None = None  # before keys are looked at
     starts: Callable[[Task], DataFrame] | None = None  # the rows of a new table, where they are not the source's
     runs: Callable[[Task, bool, int | None], Report] | None = None

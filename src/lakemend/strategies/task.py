@@ -13,9 +13,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from lakemend.as_stored import as_stored
+from lakemend.comparable import comparable
 from lakemend.errors import InvalidInputError, SchemaMismatchError
-from lakemend.formats.char_types import KEY as CHAR_TYPE
-from lakemend.strategies.keys import Key, SourceFacts, column, equality, keys_of
+from lakemend.strategies.keys import Key, SourceFacts, column, equality, keys_of, require_exact_sequence
 from lakemend.strategies.options import Options, names
 from lakemend.strategies.statement import Clause, both, quoted
 
@@ -35,6 +36,7 @@ class Task:
     options: Options
     target: T.StructType | None  # None: there is no table yet
     shared: Sequence[tuple[str, str]]
+    partitions: frozenset[str] = frozenset()  # of the table, by its names
     facts: SourceFacts | None = None
 
     @property
@@ -61,11 +63,12 @@ class Task:
             if own not in self.target.names:
                 same.append(f"_source.{quoted(incoming)} IS NULL")  # a column that comes with this merge
                 continue
-            field = self.target[own]
-            value = stored(f"_source.{quoted(incoming)}", field, self.source.schema[incoming].dataType)
-            same.append(
-                f"{comparable(f'_target.{quoted(own)}', field.dataType)} <=> {comparable(value, field.dataType)}"
-            )
+            try:
+                value = self.kept(own, incoming, f"_source.{quoted(incoming)}")
+            except SchemaMismatchError:
+                return None  # every row counts as changed, until the statement says what does not fit
+            type = self.target[own].dataType
+            same.append(f"{comparable(f'_target.{quoted(own)}', type)} <=> {comparable(value, type)}")
         if self.options.soft_delete is not None:
             same.append(f"_target.{quoted(self._flag)} <=> false")
         return f"NOT ({' AND '.join(same)})" if same else "false"
@@ -134,6 +137,12 @@ class Task:
 
     # ---- parts
 
+    def kept(self, own: str, incoming: str, value: str) -> str:
+        """The source's column as the table's column `own` would keep it; `value` is how it is called."""
+        assert self.target is not None
+        partition = own in self.partitions
+        return as_stored(value, self.source.schema[incoming].dataType, self.target[own], partition=partition)
+
     @property
     def _flag(self) -> str:
         soft = self.options.soft_delete
@@ -162,9 +171,13 @@ class Task:
         return f"_target.{quoted(own)}", f"_source.{quoted(incoming)}"
 
     def _names(self, name: str) -> tuple[str, str]:
-        incoming = column(self.source.schema, name, "the source", "column").name
-        target = self.target
-        return (incoming if target is None else column(target, name, self.table.name, "column").name), incoming
+        """Of the sequence, in the table and in the source."""
+        incoming = column(self.source.schema, name, "the source", "column")
+        if self.target is None:
+            return incoming.name, incoming.name
+        own = column(self.target, name, self.table.name, "column")
+        require_exact_sequence(own, incoming, self.table.name)
+        return own.name, incoming.name
 
     def _updated(self) -> list[tuple[str, str]]:
         """The columns that an update sets: not the keys, which are equal."""
@@ -184,28 +197,29 @@ def task_of(
 ) -> Task:
     """The task without a look at the source's rows; raises where columns do not fit."""
     keys = keys_of(key_columns, source.schema, target, table.name)
+    partitions: frozenset[str] = frozenset()
     if target is not None:
-        source = _keys_as_stored(table, source, keys, target)
+        partitions = frozenset(part["source"][0] for part in table._load()["partitioning"])
+        source = _keys_as_stored(source, keys, target, partitions)
     told = {options.sequence_by.lower()} if options.sequence_by else set()
     if options.delete_when is not None:
         condition = _condition(options.delete_when)
         told |= _columns_of(source, condition)
         source = source.withColumn(GONE, F.coalesce(condition, F.lit(False)))
-    return Task(table, source, keys, options, target, _shared(source.schema, target, options, table.name, told))
+    shared = _shared(source.schema, target, options, table.name, told)
+    return Task(table, source, keys, options, target, shared, partitions)
 
 
-def _keys_as_stored(table: Table, source: DataFrame, keys: Sequence[Key], target: T.StructType) -> DataFrame:
-    """The source with keys as the table keeps them: CHAR filled up, empty partition values NULL."""
-    partitions = {part["source"][0] for part in table._load()["partitioning"]}
+def _keys_as_stored(
+    source: DataFrame, keys: Sequence[Key], target: T.StructType, partitions: frozenset[str]
+) -> DataFrame:
+    """The source with texts of keys as the table keeps them."""
     for key in keys:
         value, kind = quoted(key.source), source.schema[key.source].dataType
-        if not isinstance(kind, T.StringType):
-            continue
-        kept = stored(value, target[key.table], kind) if CHAR_TYPE in target[key.table].metadata else value
-        if key.table in partitions:
-            kept = f"nullif({kept}, '')"
-        if kept != value:
-            source = source.withColumn(key.source, F.expr(kept))
+        if isinstance(kind, T.StringType):
+            kept = as_stored(value, kind, target[key.table], partition=key.table in partitions)
+            if kept != value:
+                source = source.withColumn(key.source, F.expr(kept))
     return source
 
 
@@ -246,30 +260,6 @@ def _shared(
             columns=extra,
         )
     return [(known.get(name.lower(), name), name) for name in incoming]
-
-
-def stored(value: str, field: T.StructField, type: T.DataType) -> str:
-    """A value of the source as the table would keep it."""
-    declared = str(field.metadata.get(CHAR_TYPE, ""))
-    if declared.startswith("char("):
-        return f"rpad({value}, greatest({declared[5:-1]}, length({value})), ' ')"
-    return value if type == field.dataType else f"CAST({value} AS {field.dataType.simpleString()})"
-
-
-def comparable(value: str, type: T.DataType) -> str:
-    """What can be compared, of values that cannot."""
-    if isinstance(type, T.MapType) and not _holds(type.keyType) and not _holds(type.valueType):
-        return f"array_sort(map_entries({value}))"
-    return f"to_json(named_struct('x', {value}))" if _holds(type) else value
-
-
-def _holds(type: T.DataType) -> bool:
-    """Whether a map or a variant is part of it."""
-    if isinstance(type, T.MapType | T.VariantType):
-        return True
-    if isinstance(type, T.ArrayType):
-        return _holds(type.elementType)
-    return isinstance(type, T.StructType) and any(_holds(field.dataType) for field in type.fields)
 
 
 def require_soft(options: Options) -> None:

@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, Literal, UserDefin
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege
+import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -65,6 +66,24 @@ object ReplaceStatements {
   def steadyRows(frame: DataFrame): DataFrame =
     // A frame that has run before would give the rows of that time.
     if (isSteady(frame)) frame else StatementReads.checkpoint(Dataset.ofRows(frame.sparkSession, frame.logicalPlan))
+
+  /**
+   * The same for rows that several statements see. Spark looks tables up again whenever a frame is run, by their names and at
+   * the newest version: those of this one stay at the version of now, and have no name.
+   */
+  def pinnedRows(frame: DataFrame): DataFrame = if (!isSteady(frame)) steadyRows(frame) else {
+    val run = Dataset.ofRows(frame.sparkSession, frame.logicalPlan).queryExecution
+    val rows = run.withCachedData
+    if (!readsTables(rows)) frame
+    else if (rows.exists(_.isInstanceOf[InMemoryRelation])) StatementReads.checkpoint(Dataset.ofRows(frame.sparkSession, frame.logicalPlan))
+    else Dataset.ofRows(frame.sparkSession, run.tableVersionsRefreshed.transformWithSubqueries {
+      case r: DataSourceV2Relation if r.table.isInstanceOf[LakeTable] => r.copy(catalog = None, identifier = None)
+    })
+  }
+
+  private def readsTables(plan: LogicalPlan): Boolean = plan.collectWithSubqueries {
+    case r: DataSourceV2Relation if r.table.isInstanceOf[LakeTable] && r.identifier.isDefined => r
+  }.nonEmpty
 
   /** Rows that were kept are not needed any more. */
   def release(frame: DataFrame): Unit = StatementReads.release(frame)
