@@ -217,6 +217,19 @@ def test_timestamps_without_a_zone_are_local_to_the_session(spark: SparkSession,
     assert shown() == ["2026-07-01 19:34:56"]  # an instant since it was written again
 
 
+def test_a_plan_reads_local_times_as_it_was_made(spark: SparkSession, table: str, location: str) -> None:
+    """What a join's filter asks when the plan is run, it asks of the same values."""
+    with_local_time(spark, table, location)
+    fresh = f"{table}2"
+    spark.sql(f"CREATE TABLE {fresh} USING delta LOCATION '{location}'")
+    spark.sql(f"INSERT INTO {fresh} VALUES (2, TIMESTAMP'2026-07-02 12:34:56')")
+    spark.sql(f"CREATE TABLE {table}d AS SELECT t FROM {fresh} WHERE id = 1")
+    frame = spark.sql(f"SELECT f.id FROM {fresh} f JOIN {table}d d ON f.t = d.t")
+    assert "dynamicpruning" in frame._jdf.queryExecution().executedPlan().toString()
+    with settings(spark, {"spark.sql.session.timeZone": "Asia/Tokyo"}):
+        assert rows_of(frame) == [(1,)]
+
+
 def test_persisted_local_times_are_those_of_their_own_session(spark: SparkSession, table: str, location: str) -> None:
     with_local_time(spark, table, location)
     fresh = f"{table}2"

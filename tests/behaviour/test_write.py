@@ -542,6 +542,18 @@ def test_a_violated_check_leaves_nothing(spark: SparkSession, table: str, locati
     assert rows_of(spark.table(table)) == [(1,)]
 
 
+@pytest.mark.parametrize("name", ["__row_operation", "_pos"])
+def test_a_check_looks_at_every_row_whatever_its_columns_are_called(
+    spark: SparkSession, table: str, location: str, name: str
+) -> None:
+    """Row changes have columns of these names beside those of the table."""
+    create(spark, table, location, f"id bigint, `{name}` int, CONSTRAINT positive CHECK (id > 0)")
+    for value in (1, -5):
+        with pytest.raises(ConstraintViolationError):
+            spark.sql(f"INSERT INTO {table} VALUES (-1, {value})")
+    assert rows_of(spark.table(table)) == []
+
+
 def test_a_failing_create_table_as_select_leaves_nothing(spark: SparkSession, table: str, location: str) -> None:
     with pytest.raises(PySparkException, match="boom"):
         spark.sql(

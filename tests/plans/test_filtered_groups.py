@@ -66,3 +66,20 @@ def test_groups_beside_rows_that_are_brought_to_them(spark: SparkSession, tables
         f"SELECT c.id FROM (SELECT /*+ {hint} */ a.id FROM {groups}) x JOIN ({brought}) y ON x.id = y.id "
         f"JOIN {c} c ON x.id = c.id",
     )
+
+
+def test_a_plan_is_run_by_the_groups_it_was_made_for(spark: SparkSession, namespace: str) -> None:
+    """What decides whether a scan is grouped, such as the number of cores, may change until its stage is run."""
+    spark.sql(f"CREATE TABLE {namespace}.t (id BIGINT, p INT) PARTITIONED BY (p)")
+    for _ in range(3):
+        spark.sql(f"INSERT INTO {namespace}.t SELECT id, CAST(id % 5 AS INT) FROM range(50)")
+    spark.sql(f"CREATE TABLE {namespace}.d AS SELECT * FROM VALUES (1), (3) AS v(p)")
+    text = f"SELECT t.p, count(*) FROM {namespace}.t JOIN {namespace}.d ON t.p = d.p GROUP BY t.p"
+    # A task for each file, unless they are grouped.
+    apart = {"spark.sql.files.openCostInBytes": "1", "spark.sql.files.maxPartitionBytes": "1000"}
+    with settings(spark, {SWITCH: "true", **apart}):
+        frame = spark.sql(text)
+        assert "dynamicpruning" in frame._jdf.queryExecution().executedPlan().toString()
+        with settings(spark, {"spark.sql.sources.v2.bucketing.enabled": "false"}):
+            found = sorted(map(tuple, frame.collect()))
+    assert found == [(1, 30), (3, 30)]

@@ -36,11 +36,13 @@ object Bridge {
 
   def request(): ObjectNode = mapper.createObjectNode()
 
+  /** Stored values may be local times, and CHAR values without their blanks. */
+  def readingAs(request: ObjectNode, timeZone: String, padded: Boolean): ObjectNode =
+    request.put("time_zone", timeZone).put("pad_chars", padded)
+
   def call(op: String, request: ObjectNode): JsonNode = {
     val channel = brain.getOrElse(throw LakemendException.withoutBrain())
-    // Stored values may be local times.
-    request.put("time_zone", SparkBridge.timeZone)
-    if (Padding.isOn) request.put("pad_chars", true)
+    if (!request.has("time_zone")) readingAs(request, SparkBridge.timeZone, Padding.isOn)
     if (op == "commit") SparkBridge.autoCompact.foreach(request.put("auto_compact", _))
     val answer =
       try channel.call(op, request.toString)

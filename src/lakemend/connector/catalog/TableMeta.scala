@@ -76,9 +76,10 @@ class TableMeta(val json: JsonNode) {
   lazy val dataColumns: Seq[(StructField, StructField)] =
     schema.fields.zip(physical.fields).toSeq.filterNot { case (logical, _) => isPartitionColumn(logical.name) }
 
-  /** A request about this table at this version. */
+  /** A request about this table at this version, whose values are read as they were when it was loaded: a plan compares
+    * with them, and the session may have changed until it is run. */
   def request(): ObjectNode = {
-    val node = Bridge.request()
+    val node = Bridge.readingAs(Bridge.request(), readAs._1, readAs._2)
     node.set[JsonNode]("table", identity)
     // A name is no identity: the table may have been dropped, and another created.
     if (version.isDefined && tableId.nonEmpty) node.put("table_id", tableId)

@@ -125,7 +125,7 @@ class LakeScan(
   }
 
   /** The columns by which tasks are told apart; decided once, on the files known before any runtime filter. */
-  private lazy val grouping: Option[Grouping] =
+  private[read] lazy val grouping: Option[Grouping] =
     if (limit.isDefined || !SQLConf.get.v2BucketingEnabled || mayBeReplicated) None
     else grouped.flatMap(asked => Grouping.of(meta, columns).filter(found =>
       planned.files.nonEmpty && Grouping.isWanted(asked, Grouping.sizes(planned, found), meta)))
@@ -187,6 +187,8 @@ final class OwnScan(
     of: LakeScan, columns: StructType, limit: Option[Int], wholeFiles: Boolean, grouped: Grouping.Asked)
     extends LakeScan(of.request, columns, limit, wholeFiles, grouped, of.record) {
   override private[read] lazy val planned: FilePlan = of.planned
+  // The plan rests on it: asked again, another number of cores could give another answer.
+  override private[read] lazy val grouping: Option[Grouping] = of.grouping
 
   override def own: LakeScan = this
 }

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCo
 import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull
 import org.apache.spark.sql.catalyst.util._
 import org.apache.spark.sql.catalyst.util.RowDeltaUtils.{DELETE_OPERATION, OPERATION_COLUMN}
-import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, V2WriteCommand}
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, RowLevelWrite, V2WriteCommand}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.write.RowLevelOperationTable
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -29,7 +29,8 @@ object ChecksLast extends Rule[LogicalPlan] {
       named(write.query, table.name) match {
         case Filter(condition, child) if isCheck(condition) =>
           val stored = condition.transformUp { case a: Attribute if EmptyIsNull.mayBeEmpty(a, table.meta) => NullIfEmpty(a) }
-          write.withNewQuery(Filter(Immovable(unlessItGoes(stored, child)), child))
+          val judged = if (write.isInstanceOf[RowLevelWrite]) unlessItGoes(stored, child) else stored
+          write.withNewQuery(Filter(Immovable(judged), child))
         case query if query fastEquals write.query => write
         case query => write.withNewQuery(query)
       }
