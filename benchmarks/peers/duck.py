@@ -76,5 +76,5 @@ def data_files(base: Base) -> list[Path]:
 def upserted(base: Base, source: str, key: str = "id") -> str:
     """The base's rows but for those of the source's keys, and the source's."""
     rows = f"read_parquet('{source}/*.parquet')"
-    kept = f"SELECT * FROM {parquet(data_files(base))} ANTI JOIN {rows} USING ({key})"
+    kept = f"SELECT t.* FROM {parquet(data_files(base))} t ANTI JOIN {rows} s USING ({key})"
     return f"SELECT * FROM {rows} UNION ALL BY NAME {kept}"

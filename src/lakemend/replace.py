@@ -153,16 +153,31 @@ def _by_rows(
 
 
 @contextmanager
-def steady(spark: SparkSession, frame: DataFrame, joined: bool = True) -> Iterator[DataFrame]:
-    """The rows are read twice, for what goes and for what comes: both times they must be the same.
-
-    `joined`: that is all that is done with them, so that few of them may be marked to be sent everywhere."""
+def steady(spark: SparkSession, frame: DataFrame) -> Iterator[DataFrame]:
+    """The rows are read twice, for what goes and for what comes: both times they must be the same. Few of them may be
+    marked to be sent everywhere."""
     entry = _statements(spark)
-    kept = entry.steady(frame._jdf) if joined else entry.steadyRows(frame._jdf)
+    kept = entry.steady(frame._jdf)
     try:
         yield DataFrame(kept, spark)
     finally:
         entry.release(kept)
+
+
+@contextmanager
+def steady_source(spark: SparkSession, frame: DataFrame) -> Iterator[DataFrame]:
+    """The source of a merge by key: the same rows when it is looked at and when it is merged."""
+    entry = _statements(spark)
+    kept = entry.source(frame._jdf)
+    try:
+        yield DataFrame(kept, spark)
+    finally:
+        entry.release(kept)
+
+
+def at_hand(frame: DataFrame) -> bool:
+    """Whether one task looks through the rows sooner than several exchange them."""
+    return bool(_statements(frame.sparkSession).isAtHand(frame._jdf))
 
 
 @contextmanager

@@ -121,21 +121,20 @@ def _timeline(task: Task, told: _Columns) -> DataFrame:
     events = _events(task, told)
     keys = [name for name, _ in told.keys]
     table = task.table.to_df()
-    touched = events.select(*map(_c, keys)).distinct()
-    there = table.join(touched, keys, "left_semi")
+    there = table.join(events.select(*map(_c, keys)), keys, "left_semi")
     known = [own for own, _ in told.payload if own in table.columns]
     new = [F.lit(None).cast(events.schema[own].dataType).alias(own) for own, _ in told.payload if own not in known]
     times = _c(told.valid_from).alias(_AT), _c(told.valid_to).alias(_ENDS)
-    own = (
-        there.select(*map(_c, keys), *map(_c, known), *new, *times)
-        .withColumn(_NEW, F.lit(False))
-        .withColumn(GONE, F.lit(False))
-    )
+    own = there.select(*map(_c, keys), *map(_c, known), *new, *times).withColumn(_NEW, F.lit(False))
     order = Window.partitionBy(*map(_c, keys)).orderBy(_AT)
-    follows = F.lead(_AT).over(order)
-    ends = own.withColumn(_NEXT, follows).where(f"{_ENDS} IS NOT NULL AND NOT ({_ENDS} <=> {_NEXT})")
-    ends = ends.withColumn(_AT, _c(_ENDS)).withColumn(GONE, F.lit(True)).drop(_NEXT)
-    items = own.unionByName(ends).unionByName(events)
+    followed = own.withColumn(_NEXT, F.lead(_AT).over(order))
+    # A version is one item; one after which nothing is valid is two, so that the table is read once for both.
+    ended = F.expr(f"{_ENDS} IS NOT NULL AND NOT ({_ENDS} <=> {_NEXT})")
+    split = F.explode(F.when(ended, F.array(F.lit(False), F.lit(True))).otherwise(F.array(F.lit(False))))
+    versions = followed.withColumn(GONE, split).drop(_NEXT)
+    versions = versions.withColumn(_AT, F.when(_c(GONE), _c(_ENDS)).otherwise(_c(_AT)))
+    # Both windows below look at items of one key.
+    items = versions.unionByName(events).repartition(*map(_c, keys))
     # At one time a version stands before an event, and an event before the mere end of a version.
     first = Window.partitionBy(*map(_c, keys), _c(_AT)).orderBy(F.when(_c(_NEW), 1).when(_c(GONE), 2).otherwise(0))
     return _closed(told, items.withColumn(_RANK, F.row_number().over(first)).where(f"{_RANK} = 1"))

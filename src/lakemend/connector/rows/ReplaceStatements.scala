@@ -8,10 +8,11 @@ import lakemend.Bridge
 import lakemend.catalog.LakeTable
 import org.apache.spark.sql.Column
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
-import org.apache.spark.sql.catalyst.expressions.{Expression, Literal, UserDefinedExpression}
+import org.apache.spark.sql.catalyst.expressions.{Expression, Literal, SubqueryExpression, UserDefinedExpression}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege
+import org.apache.spark.sql.execution.LogicalRDD
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -65,6 +66,30 @@ object ReplaceStatements {
   def steadyRows(frame: DataFrame): DataFrame =
     // A frame that has run before would give the rows of that time.
     if (isSteady(frame)) frame else StatementReads.checkpoint(Dataset.ofRows(frame.sparkSession, frame.logicalPlan))
+
+  /**
+   * The source of a merge by key, which is looked at before it is merged. One that is made of files and is few enough to be
+   * broadcast is kept, so that it is computed once; what is read of a table belongs to each attempt of the statement.
+   */
+  def source(frame: DataFrame): DataFrame = {
+    val plan = frame.queryExecution.analyzed
+    if (!isOfFiles(plan) || isAtHand(frame) || !Source.isSmall(frame.queryExecution.optimizedPlan)) steadyRows(frame)
+    else StatementReads.checkpoint(Dataset.ofRows(frame.sparkSession, frame.logicalPlan))
+  }
+
+  /** Few rows that need not be computed: one task looks through them sooner than several exchange them. */
+  def isAtHand(frame: DataFrame): Boolean = {
+    val plan = frame.queryExecution.optimizedPlan
+    Source.isSmall(plan) && Source.isSteady(plan) && plan.collectLeaves().forall {
+      case _: LogicalRDD | _: LocalRelation => true
+      case _ => false
+    }
+  }
+
+  private def isOfFiles(plan: LogicalPlan): Boolean = plan.collectLeaves().forall {
+    case LogicalRelation(_: HadoopFsRelation, _, _, _, _) | _: LocalRelation | _: Range | _: OneRowRelation => true
+    case _ => false
+  } && !plan.exists(_.expressions.exists(_.exists(_.isInstanceOf[SubqueryExpression])))
 
   /** Rows that were kept are not needed any more. */
   def release(frame: DataFrame): Unit = StatementReads.release(frame)
