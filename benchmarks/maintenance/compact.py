@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 from benchmarks.maintenance.files import files_now, in_bytes
-from benchmarks.peers.contest import Contender, another, contest, of_engine, of_ours
+from benchmarks.peers.contest import Contender, contest, of_engine, of_ours
 from benchmarks.peers.delta_spark import DeltaSpark
 from benchmarks.peers.duck import DuckDb, data_files, parquet
 from benchmarks.peers.engine import Base
 from benchmarks.peers.iceberg import Iceberg
 from benchmarks.peers.ours import Ours
-from benchmarks.peers.race import peers
+from benchmarks.peers.race import peer
 from benchmarks.peers.statements import Command
 from benchmarks.ratio import Figure
 from benchmarks.rows.tables import MANY
@@ -41,8 +41,10 @@ def run() -> Iterator[Figure]:
 
 
 def compacting(base: Base, target: int, outputs: int, rows: int, stack: ExitStack) -> list[Contender]:
-    found = [of_ours(base, lambda table, round: table.compact(target_mb_per_file=target / 2**20, progress=False))]
-    delta, iceberg = peers().get(DeltaSpark.name), peers().get(Iceberg.name)
+    found = [
+        of_ours(base, lambda table, round: lambda: table.compact(target_mb_per_file=target / 2**20, progress=False))
+    ]
+    delta, iceberg = peer(DeltaSpark), peer(Iceberg)
     if isinstance(delta, DeltaSpark):
         sizes = {f"spark.databricks.delta.optimize.{bound}FileSize": str(target) for bound in ("min", "max")}
         stack.enter_context(delta.settings(sizes))
@@ -53,7 +55,7 @@ def compacting(base: Base, target: int, outputs: int, rows: int, stack: ExitStac
             f"options => map('target-file-size-bytes', '{target}'))"
         ).replace("{{table}}", "{table}")
         found.append(of_engine(iceberg, base, lambda round: Command(rewrite), "merge-on-read"))
-    if duck := another(DuckDb):
+    if duck := peer(DuckDb):
         query = f"SELECT * FROM {parquet(data_files(base))}"
         found.append(duck.rewriting(lambda round: query, rows=rows, files=outputs))
     assert found[0].name == Ours.name

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from functools import cache
 
 from benchmarks.data import scratch, spark
-from benchmarks.peers.contest import Contender, another, contest, of_ours
+from benchmarks.peers.contest import Contender, contest, of_ours
 from benchmarks.peers.duck import DuckDb, data_files, parquet
 from benchmarks.peers.engine import Base
+from benchmarks.peers.race import peer
 from benchmarks.ratio import Figure
 from benchmarks.rows.tables import COLUMNS, MANY, with_columns
 from benchmarks.strategies.tables import size
@@ -20,13 +21,13 @@ NAME = f"deduplicate of {size(ROWS)} rows with {size(MANY)} keys"
 
 def run() -> Iterator[Figure]:
     contenders = [ours_deduplicating()]
-    if duck := another(DuckDb):
+    if duck := peer(DuckDb):
         contenders.append(duck.rewriting(lambda round: query(), rows=MANY, files=FILES))
     yield from contest(contenders, rounds=3, warm=1).figures(NAME, against={DuckDb.name: 1.5})
 
 
 def ours_deduplicating() -> Contender:
-    return of_ours(base(), lambda table, round: table.deduplicate("id", "a"))
+    return of_ours(base(), lambda table, round: lambda: table.deduplicate("id", "a"))
 
 
 def query() -> str:

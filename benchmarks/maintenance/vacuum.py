@@ -13,7 +13,7 @@ from benchmarks.log import compact
 from benchmarks.peers.contest import Contender, contest
 from benchmarks.peers.delta_spark import DeltaSpark
 from benchmarks.peers.ours import Ours
-from benchmarks.peers.race import peers
+from benchmarks.peers.race import peer
 from benchmarks.peers.statements import Command
 from benchmarks.ratio import Figure, seconds
 from lakemend import Table
@@ -32,7 +32,7 @@ def run() -> Iterator[Figure]:
         assert report.files_removed == GONE, report
 
     contenders = [Contender(Ours.name, lambda round: lambda: seconds(dry_run))]
-    delta = peers().get(DeltaSpark.name)
+    delta = peer(DeltaSpark)
     if delta is not None:
         vacuum = Command("VACUUM {table} RETAIN 168 HOURS DRY RUN")
         contenders.append(Contender(delta.name, lambda round: lambda: delta.run(f"delta.`{location}`", vacuum)))

@@ -19,7 +19,7 @@ from benchmarks.peers.delta_spark import DeltaSpark
 from benchmarks.peers.engine import Base
 from benchmarks.peers.iceberg import Iceberg
 from benchmarks.peers.ours import Ours
-from benchmarks.peers.race import peers
+from benchmarks.peers.race import peer
 from benchmarks.peers.statements import Command
 from benchmarks.ratio import Figure
 from benchmarks.rows.tables import MANY
@@ -54,8 +54,10 @@ def run() -> Iterator[Figure]:
 def clustering(base: Base, target: float, stack: ExitStack) -> list[Contender]:
     # A group is planned to fill files to 92 %.
     megabytes = target / 2**20 / 0.92
-    found = [of_ours(base, lambda t, round: t.optimize(["a", "c"], target_mb_per_file=megabytes, progress=False))]
-    delta, iceberg = peers().get(DeltaSpark.name), peers().get(Iceberg.name)
+    found = [
+        of_ours(base, lambda t, round: lambda: t.optimize(["a", "c"], target_mb_per_file=megabytes, progress=False))
+    ]
+    delta, iceberg = peer(DeltaSpark), peer(Iceberg)
     if isinstance(delta, DeltaSpark):
         sizes = {f"spark.databricks.delta.optimize.{bound}FileSize": f"{target:.0f}" for bound in ("min", "max")}
         stack.enter_context(delta.settings(sizes))

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import lakemend
 from benchmarks.data import spark
 from benchmarks.peers.engine import Base, Engine, Mode
-from benchmarks.peers.install import PeerMissing
 from benchmarks.peers.ours import Ours
-from benchmarks.peers.race import Race, ours, remarks
+from benchmarks.peers.race import Race, ours
 from benchmarks.peers.statements import Statement
 from benchmarks.ratio import seconds
 from lakemend import Table
@@ -67,15 +65,18 @@ def contest(contenders: Sequence[Contender], *, rounds: int, warm: int = 1) -> R
 
 
 def of_ours(
-    base: Base, act: Callable[[Table, int], object], mode: Mode = "merge-on-read", name: str = Ours.name
+    base: Base,
+    ready: Callable[[Table, int], Callable[[], object]],
+    mode: Mode = "merge-on-read",
+    name: str = Ours.name,
 ) -> Contender:
-    """What we do to a fresh copy, through Python."""
+    """What we do to a fresh copy, through Python: `ready` makes the call, its frames and all, with the clock stopped."""
     held = Held()
 
     def prepare(round: int) -> Clocked:
         held.table = ours().fresh(base, mode)
-        table = lakemend.table(spark(), held.table)
-        return lambda: seconds(lambda: act(table, round))
+        call = ready(lakemend.table(spark(), held.table), round)
+        return lambda: seconds(call)
 
     return Contender(name, prepare, lambda: ours().checksum(held.table), held)
 
@@ -89,17 +90,3 @@ def of_engine(engine: Engine, base: Base, statement: Callable[[int], Statement],
         return lambda: engine.run(held.table, statement(round))
 
     return Contender(engine.name, prepare, lambda: engine.checksum(held.table), held)
-
-
-@cache
-def another(start: Callable[[], Any]) -> Any:
-    """A peer that is none of `race.peers`, started on first use; None if it cannot be had here."""
-    name = str(start.name)  # type: ignore[attr-defined]
-    try:
-        found = start()
-        remarks.append(f"{name} {found.version}")
-    except PeerMissing as missing:
-        found = None
-        remarks.append(f"{name} cannot be had here and is left out: {missing}")
-    print(f"  {remarks[-1]}", flush=True)
-    return found

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from benchmarks.peers.contest import another, contest, of_engine, of_ours
+from benchmarks.peers.contest import contest, of_engine, of_ours
 from benchmarks.peers.delta_rs import DeltaRs
 from benchmarks.peers.duck import DuckDb, data_files, upserted
 from benchmarks.peers.py_iceberg import PyIceberg
+from benchmarks.peers.race import peer
 from benchmarks.peers.statements import Upsert
 from benchmarks.ratio import Figure
 from benchmarks.rows.tables import MANY
@@ -29,11 +30,11 @@ def run() -> Iterator[Figure]:
     base = tables.keyed(COUNT, FILES)
     for name, source in sources.items():
         contenders = [of_ours(base, upsert(source))]
-        delta = another(DeltaRs)
+        delta = peer(DeltaRs)
         contenders.append(of_engine(delta, base, lambda round, source=source: Upsert(source(round))))  # type: ignore[misc]
-        if iceberg := another(PyIceberg):
+        if iceberg := peer(PyIceberg):
             contenders.append(iceberg.upserting(base, source))
-        if duck := another(DuckDb):
+        if duck := peer(DuckDb):
             query = lambda round, source=source: upserted(base, source(round))  # noqa: E731
             contenders.append(duck.rewriting(query, rows=COUNT + ROWS // 5, files=len(data_files(base))))
         yield from contest(contenders, rounds=5, warm=6).figures(f"upsert of {SIZE}, {name}", against=TARGETS)

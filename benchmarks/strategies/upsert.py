@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 
+from pyspark.sql import DataFrame
+
 from benchmarks.data import spark
-from benchmarks.peers.contest import another, contest, of_engine, of_ours
+from benchmarks.peers.contest import contest, of_engine, of_ours
 from benchmarks.peers.delta_spark import DeltaSpark
 from benchmarks.peers.duck import DuckDb, data_files, upserted
 from benchmarks.peers.engine import Base
-from benchmarks.peers.race import Race, peers
+from benchmarks.peers.race import Race, peer
 from benchmarks.peers.statements import Upsert
 from benchmarks.ratio import Figure
 from benchmarks.rows.replace import copy_with
@@ -46,22 +48,27 @@ def run() -> Iterator[Figure]:
 
 def against(base: Base, source: Source, rounds: int, warm: int, duck: bool = True) -> Race:
     contenders = [of_ours(base, upsert(source))]
-    if duck and (found := another(DuckDb)):
+    if duck and (found := peer(DuckDb)):
         rewriting = found.rewriting(
             lambda round: upserted(base, source(round)), rows=MANY + ROWS // 5, files=len(data_files(base))
         )
         contenders.append(rewriting)
-    delta = peers().get(DeltaSpark.name)
+    delta = peer(DeltaSpark)
     if delta is not None:
         contenders.append(of_engine(delta, base, lambda round: Upsert(source(round)), "merge-on-read"))
     return contest(contenders, rounds=rounds, warm=warm)
 
 
-def upsert(source: Source) -> Callable[[Table, int], object]:
-    def merge(table: Table, round: int) -> object:
-        return table.merge(spark().read.parquet(source(round)), "id", "upsert")
+def upsert(source: Source) -> Callable[[Table, int], Callable[[], object]]:
+    return upsert_of(lambda round: spark().read.parquet(source(round)))
 
-    return merge
+
+def upsert_of(rows: Callable[[int], DataFrame]) -> Callable[[Table, int], Callable[[], object]]:
+    def ready(table: Table, round: int) -> Callable[[], object]:
+        coming = rows(round)
+        return lambda: table.merge(coming, "id", "upsert")
+
+    return ready
 
 
 def share_read(base: Base, source: str) -> Figure:

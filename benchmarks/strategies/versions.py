@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 
 from pyspark.sql import DataFrame
@@ -14,6 +14,7 @@ from benchmarks.peers.engine import Base
 from benchmarks.ratio import Figure
 from benchmarks.rows.tables import COLUMNS, MANY, with_columns
 from benchmarks.strategies import tables
+from benchmarks.strategies.upsert import upsert_of
 from lakemend import Table
 
 ROWS = MANY // 100
@@ -22,25 +23,28 @@ SINCE = "TIMESTAMP'2026-01-01 00:00:00'"
 
 def run() -> Iterator[Figure]:
     base = versions()
-    upserts = of_ours(base, lambda table, round: table.merge(_source(round), "id", "upsert"), name="upsert")
-    both = [
-        Contender(c.name, c.prepare) for c in (of_ours(base, lambda table, round: _versioned(table, round)), upserts)
-    ]
+    ways = [of_ours(base, _versioning), of_ours(base, upsert_of(_source), name="upsert")]
+    both = [Contender(way.name, way.prepare) for way in ways]
     race = contest(both, rounds=3, warm=2)
     name = f"scd2 of {tables.size(ROWS)} changes into {tables.size(MANY)} rows, against a plain upsert of them"
     note = f"{race.median(both[0].name):.3f} s against {race.median('upsert'):.3f} s; 3 rounds"
     yield Figure(name, race.ratio("upsert"), 1.3, "×", note)
 
 
-def _versioned(table: Table, round: int) -> None:
-    report = table.merge(_source(round), "id", "scd2")
-    assert report.stats is not None
-    assert report.stats["inserted"] == ROWS, report.stats
+def _versioning(table: Table, round: int) -> Callable[[], object]:
+    rows = _source(round)
+
+    def merge() -> None:
+        report = table.merge(rows, "id", "scd2")
+        assert report.stats is not None
+        assert report.stats["inserted"] == ROWS, report.stats
+
+    return merge
 
 
 def _source(round: int) -> DataFrame:
     """Every row differs from the table's."""
-    return spark().read.parquet(tables.scattered(MANY, ROWS, round)).withColumn("a", F.col("a") + 1)
+    return spark().read.parquet(tables.scattered(MANY, ROWS, round)).withColumn("a", F.expr("a ^ 1"))
 
 
 @cache
