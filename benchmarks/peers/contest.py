@@ -70,7 +70,7 @@ def of_ours(
     mode: Mode = "merge-on-read",
     name: str = Ours.name,
 ) -> Contender:
-    """What we do to a fresh copy, through Python: `ready` makes the call, its frames and all, with the clock stopped."""
+    """What we do to a fresh copy, through Python: `ready` makes the call and its frames with the clock stopped."""
     held = Held()
 
     def prepare(round: int) -> Clocked:
