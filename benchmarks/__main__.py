@@ -1,4 +1,4 @@
-"""`./run bench [--write] [log planning scan append rows rows.merge joins …]`: measures and prints.
+"""`./run bench [--write] [log rows rows.merge joins strategies maintenance …]`: measures and prints.
 
 Without names everything runs but what is run by name alone. RESULTS.md is written when everything ran, or with
 `--write`: then the lines of the groups that ran are replaced and the others kept. A group or figure that fails is
@@ -19,16 +19,22 @@ import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import joins, rows
+from benchmarks import joins, maintenance, rows, strategies
 from benchmarks.ratio import Figure
 
 SETS = {
     "rows": tuple(f"rows.{module}" for module in rows.MODULES),
     "joins": tuple(f"joins.{module}" for module in joins.MODULES),
+    "strategies": tuple(f"strategies.{module}" for module in strategies.MODULES),
+    "maintenance": tuple(f"maintenance.{module}" for module in maintenance.MODULES),
 }
-GROUPS = ("log", "planning", "scan", "append", *SETS["rows"], *SETS["joins"])
+GROUPS = ("log", "planning", "scan", "append", *(name for names in SETS.values() for name in names))
 # Run when they are named, and only then.
-BY_NAME = tuple(f"joins.{module}" for module in joins.BY_NAME)
+BY_NAME = (
+    *(f"joins.{module}" for module in joins.BY_NAME),
+    *(f"strategies.{module}" for module in strategies.BY_NAME),
+    *(f"maintenance.{module}" for module in maintenance.BY_NAME),
+)
 KNOWN = (*GROUPS, *BY_NAME)
 RESULTS = Path(__file__).with_name("RESULTS.md")
 _LINE = re.compile(r"^\| (?P<group>[\w.]+) \| .* \|$", re.MULTILINE)
@@ -101,12 +107,12 @@ def row(group: str, f: Figure, today: str) -> str:
 
 
 def remarks(before: str) -> str:
-    """Which peers took part in this run, or else in the one before."""
+    """The peers of this run, and those of earlier ones that took no part in it."""
     module = sys.modules.get("benchmarks.peers.race")
-    if module is not None and module.remarks:
-        return f"Peers: {'; '.join(module.remarks)}.\n"
-    found = re.search(r"^Peers: .*\n", before, re.MULTILINE)
-    return found[0] if found else ""
+    new = {remark.split()[0]: remark for remark in (module.remarks if module is not None else [])}
+    found = re.search(r"^Peers: (?P<all>.*)\.\n", before, re.MULTILINE)
+    old = {remark.split()[0]: remark for remark in (found["all"].split("; ") if found else [])}
+    return f"Peers: {'; '.join((old | new).values())}.\n" if old or new else ""
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -12,12 +13,12 @@ from lakemend.session import brain
 
 def slip_in(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
     """Has `action` happen, in a thread of its own, in the moment before the brain handles the next commit."""
-    original, pending = brain().call, [action]
+    original, pending = brain().ask, [action]
 
-    def call(op: str, payload: str) -> str:
+    def ask(op: str, request: dict[str, Any]) -> dict[str, Any]:
         if op in ("commit", "alter") and pending:
             with ThreadPoolExecutor(1) as pool:
                 pool.submit(pending.pop()).result()
-        return original(op, payload)
+        return original(op, request)
 
-    monkeypatch.setattr(brain(), "call", call)
+    monkeypatch.setattr(brain(), "ask", ask)

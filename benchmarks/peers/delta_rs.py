@@ -10,7 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from benchmarks.data import scratch
 from benchmarks.peers.engine import Base, Mode, link_tree
-from benchmarks.peers.statements import Delete, ReplaceWhere, Statement, Update, Upsert
+from benchmarks.peers.statements import Delete, Overwrite, ReplaceWhere, Statement, Update, Upsert
 from benchmarks.ratio import seconds
 
 
@@ -52,8 +52,10 @@ class DeltaRs:
             merge.when_matched_update_all().when_not_matched_insert_all().execute()
         elif isinstance(statement, ReplaceWhere):
             write_deltalake(table, _rows(statement.source), mode="overwrite", predicate=statement.where)
-        else:
+        elif isinstance(statement, Overwrite):
             write_deltalake(table, _rows(statement.source), mode="overwrite")
+        else:
+            raise NotImplementedError(f"{self.name} knows no SQL: {statement.text}")
 
 
 def _rows(source: str) -> pyarrow.Table:

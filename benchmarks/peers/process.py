@@ -1,4 +1,4 @@
-"""The other end of `server`: a peer on Spark as a subprocess of this one."""
+"""The other end of `server` and its like: a peer as a subprocess of this one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,64 @@ _LOCAL = {
 }
 
 
-class Process:
+class Worker:
+    """A peer in an environment of its own that answers commands (`answers.py`)."""
+
+    def __init__(self, name: str, package: str, server: str, first: Mapping[str, Any]) -> None:
+        """`package` is what its environment holds, `server` the module that answers, `first` what it is told first."""
+        self.name = name
+        python = python_with(package)
+        directory = scratch() / name
+        directory.mkdir()
+        self._log = directory / "log"
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                [str(python), "-m", server],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=directory,
+                env={**_clean_environment(), "PYTHONPATH": str(_REPOSITORY)},
+            )
+        atexit.register(self.stop)
+        try:
+            self.version = str(self.ask(first)["version"])
+        except RuntimeError as error:
+            raise PeerMissing(f"{package} did not start: {error}") from error
+
+    def stop(self) -> None:
+        if self._process.poll() is None and self._process.stdin is not None:
+            self._process.stdin.close()
+            try:
+                self._process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+
+    def ask(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to a command of the server; RuntimeError with its text if it failed."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(command) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            raise RuntimeError(f"{self.name} ended: {self._last_words()}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise RuntimeError(f"{self.name}: {answer['error'][:2000]}")
+        return answer
+
+    def _last_words(self) -> str:
+        text = self._log.read_text(errors="replace").strip().splitlines()
+        telling = [line for line in text if "Exception" in line or "not found" in line]
+        return (telling or text or ["no message"])[-1].strip()[:500]
+
+
+class Process(Worker):
     """A Spark session of a peer: the same cores, memory and settings as ours, and its own jars from Maven."""
 
     def __init__(
@@ -38,28 +95,9 @@ class Process:
         server: str = "benchmarks.peers.server",
     ) -> None:
         """`server` is the module that answers, `server.py` or one that speaks as it does."""
-        self.name = name
         self._views: set[str] = set()
-        python = python_with(pyspark)
-        directory = scratch() / name
-        directory.mkdir()
-        self._log = directory / "log"
-        with java.chosen_for_spark(), self._log.open("w") as log:
-            self._process = subprocess.Popen(
-                [str(python), "-m", server],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                cwd=directory,
-                env={**_clean_environment(), "PYTHONPATH": str(_REPOSITORY)},
-            )
-        atexit.register(self.stop)
-        conf = {**SETTINGS, **_LOCAL, "spark.jars.packages": package, **settings}
-        try:
-            self.version = str(self.ask(conf)["version"])
-        except RuntimeError as error:
-            raise PeerMissing(f"{package} on {pyspark} did not start: {error}") from error
+        with java.chosen_for_spark():
+            super().__init__(name, pyspark, server, {**SETTINGS, **_LOCAL, "spark.jars.packages": package, **settings})
 
     def sql(self, text: str) -> float:
         """The statement's seconds."""
@@ -92,36 +130,6 @@ class Process:
 
     def storm(self, **arguments: Any) -> dict[str, Any]:
         return self.ask({"storm": arguments})
-
-    def stop(self) -> None:
-        if self._process.poll() is None and self._process.stdin is not None:
-            self._process.stdin.close()
-            try:
-                self._process.wait(timeout=30)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-
-    def ask(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to a command of the server; RuntimeError with its text if it failed."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
-            self._process.stdin.write(json.dumps(command) + "\n")
-            self._process.stdin.flush()
-            line = self._process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        if not line:
-            raise RuntimeError(f"{self.name} ended: {self._last_words()}")
-        answer: dict[str, Any] = json.loads(line)
-        if "error" in answer:
-            raise RuntimeError(f"{self.name}: {answer['error'][:2000]}")
-        return answer
-
-    def _last_words(self) -> str:
-        text = self._log.read_text(errors="replace").strip().splitlines()
-        telling = [line for line in text if "Exception" in line or "not found" in line]
-        return (telling or text or ["no message"])[-1].strip()[:500]
 
 
 def _clean_environment() -> dict[str, str]:

@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from benchmarks.peers.delta_rs import DeltaRs
 from benchmarks.peers.delta_spark import DeltaSpark
@@ -27,18 +28,24 @@ remarks: list[str] = []
 
 
 @cache
+def peer(start: Callable[[], Any]) -> Any:
+    """One peer, started on first use; None if it cannot be had here."""
+    name = str(start.name)  # type: ignore[attr-defined]
+    try:
+        found = start()
+        remarks.append(f"{name} {found.version}")
+    except PeerMissing as missing:
+        found = None
+        remarks.append(f"{name} cannot be had here and is left out: {missing}")
+    print(f"  {remarks[-1]}", flush=True)
+    return found
+
+
+@cache
 def peers() -> dict[str, Engine]:
     """The peers that can be had here, started on first use."""
-    found: dict[str, Engine] = {}
-    for start in PEERS:
-        name = str(start.name)  # type: ignore[attr-defined]
-        try:
-            found[name] = start()
-            remarks.append(f"{name} {found[name].version}")
-        except PeerMissing as missing:
-            remarks.append(f"{name} cannot be had here and is left out: {missing}")
-        print(f"  {remarks[-1]}", flush=True)
-    return found
+    found = {str(start.name): peer(start) for start in PEERS}  # type: ignore[attr-defined]
+    return {name: engine for name, engine in found.items() if engine is not None}
 
 
 @cache

@@ -9,33 +9,22 @@ Each answer is one line on standard output; a failed command answers {"error": t
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import time
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, TextIO
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from benchmarks.concurrency import storm
+from benchmarks.peers.answers import serve
 
 
-def serve(done: Callable[[SparkSession, dict[str, Any]], dict[str, Any]]) -> None:
-    """Answers each command with what `done` makes of it."""
-    answers = _private_output()
+def _started(conf: dict[str, Any]) -> tuple[SparkSession, str]:
     builder = SparkSession.builder
-    for key, value in json.loads(sys.stdin.readline()).items():
+    for key, value in conf.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    _answer(answers, {"version": spark.version})
-    for line in sys.stdin:
-        try:
-            _answer(answers, done(spark, json.loads(line)))
-        except Exception as error:
-            _answer(answers, {"error": f"{type(error).__name__}: {error}"})
-    spark.stop()
+    return spark, spark.version
 
 
 def _done(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
@@ -47,17 +36,5 @@ def _done(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - started, "rows": [list(row) for row in rows]}
 
 
-def _private_output() -> TextIO:
-    """Standard output for the answers alone: whatever else Java and Python print goes to standard error."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    return answers
-
-
-def _answer(stream: TextIO, value: dict[str, Any]) -> None:
-    stream.write(json.dumps(value, default=str) + "\n")
-    stream.flush()
-
-
 if __name__ == "__main__":
-    serve(_done)
+    serve(_started, _done)

@@ -58,6 +58,16 @@ class Overwrite:
 
 
 @dataclass(frozen=True)
+class Command:
+    """What only one engine can be told; `{table}` stands for the table."""
+
+    text: str
+
+    def sql(self, table: str) -> str:
+        return self.text.format(table=table)
+
+
+@dataclass(frozen=True)
 class Query:
     """Only reads: in `text` `{table}` and `{other}` stand for two tables."""
 
@@ -80,4 +90,4 @@ def view(statement: Statement) -> str | None:
     return f"CREATE OR REPLACE TEMPORARY VIEW {name} USING parquet OPTIONS (path '{statement.source}')"
 
 
-Statement = Update | Delete | Upsert | ReplaceWhere | Overwrite
+Statement = Update | Delete | Upsert | ReplaceWhere | Overwrite | Command

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.data import scratch
@@ -80,16 +80,20 @@ def part_against_whole() -> Figure:
 
 def files_read(name: str, base: Path, statement: Statement, kept: Callable[[Path], bool], target: int) -> Figure:
     """How many data files a statement needs, provided that it needs none but those `kept`."""
-    copy = f"with_{target}_files"
-    place(copy).mkdir()
-    shutil.copytree(base / "_delta_log", place(copy) / "_delta_log")
     found = [file for file in base.rglob("*.parquet") if "_delta_log" not in file.parts and kept(file)]
-    for file in found:
-        target_file = place(copy) / file.relative_to(base)
-        target_file.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(file, target_file)
-    ours().run(f"lake.bench.{copy}", statement)
+    ours().run(copy_with(base, found, f"with_{target}_files"), statement)
     return Figure(name, len(found), target, "", "on a copy of the table that has no other data file")
+
+
+def copy_with(base: Path, files: Sequence[Path], name: str) -> str:
+    """A copy of a table that has these data files alone; its name."""
+    place(name).mkdir()
+    shutil.copytree(base / "_delta_log", place(name) / "_delta_log")
+    for file in files:
+        target = place(name) / file.relative_to(base)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, target)
+    return f"lake.bench.{name}"
 
 
 def checkpoint(location: Path) -> None:

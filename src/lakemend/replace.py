@@ -154,7 +154,8 @@ def _by_rows(
 
 @contextmanager
 def steady(spark: SparkSession, frame: DataFrame) -> Iterator[DataFrame]:
-    """The rows are read twice, for what goes and for what comes: both times they must be the same."""
+    """The rows are read twice, for what goes and for what comes: both times they must be the same. Few of them may be
+    marked to be sent everywhere."""
     entry = _statements(spark)
     kept = entry.steady(frame._jdf)
     try:
@@ -164,15 +165,20 @@ def steady(spark: SparkSession, frame: DataFrame) -> Iterator[DataFrame]:
 
 
 @contextmanager
-def pinned_rows(spark: SparkSession, frame: DataFrame) -> Iterator[DataFrame]:
-    """The rows are read by several statements, to be looked at and to be merged: they must be the same to all of them,
-    also where they come from a table that goes on meanwhile."""
+def steady_source(spark: SparkSession, frame: DataFrame) -> Iterator[DataFrame]:
+    """The source of a merge by key: the same rows when it is looked at and when it is merged, also where they come from
+    a table that goes on meanwhile."""
     entry = _statements(spark)
-    kept = entry.pinnedRows(frame._jdf)
+    kept = entry.source(frame._jdf)
     try:
         yield DataFrame(kept, spark)
     finally:
         entry.release(kept)
+
+
+def at_hand(frame: DataFrame) -> bool:
+    """Whether one task looks through the rows sooner than several exchange them."""
+    return bool(_statements(frame.sparkSession).isAtHand(frame._jdf))
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """`deduplicate`: one row of each key remains.
 
-`Table` and `optimize.py` call this. The rows that are too many are found by their places, and one MERGE of Spark's
-deletes them: masked or written again as the table says, with its change data feed, and held against other writers by
-the same rules as any statement that read the whole table.
+`Table` and `optimize.py` call this. The rows that are too many are found by their places. They are masked there
+(`masking.py`), or one MERGE of Spark's deletes them where the table has files written again or keeps a change data
+feed. Either is held against other writers by the same rules as any statement that read the whole table.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pyspark.sql import types as T
 
 from lakemend.errors import CommitConflictError, InvalidInputError
 from lakemend.maintenance.columns import named_columns
+from lakemend.maintenance.masking import mask_places
 from lakemend.maintenance.partitions import PartitionFilter, condition_of
 from lakemend.maintenance.reports import planned_report
 from lakemend.maintenance.rewrite_plan import (
@@ -41,8 +42,9 @@ if TYPE_CHECKING:
 
 _FILE, _POSITION = "_file", "_pos"
 _MARK = "__lakemend_key_"
-# Places of rows that are sent to every task.
+# What is sent to every task, at most: places of rows, and hashes of keys.
 _BROADCAST = 200_000
+_REPEATED = 2_000_000
 
 
 def deduplicate(
@@ -62,22 +64,26 @@ def deduplicate(
     seen: list[dict[str, int]] = []
     limit = retry_limit(table.spark, retries)
 
-    def surplus() -> DataFrame:
-        frame = table.to_df().select("*", _FILE, _POSITION)
-        if partition_filter is not None:
-            names = [field.name for field in opened.snapshot.metadata.partitioning]
-            frame = frame.where(condition_of(partition_filter, names, table.schema))
-        return surplus_rows(frame, keys, order_by).select(_FILE, _POSITION)
+    def every_row() -> DataFrame:
+        frame = table.to_df()
+        if partition_filter is None:
+            return frame
+        names = [field.name for field in opened.snapshot.metadata.partitioning]
+        return frame.where(condition_of(partition_filter, names, table.schema))
 
     def run(spark: SparkSession) -> None:
-        with _kept(spark, surplus()) as rows:
-            seen.append(_by_file(rows))
+        frame = every_row()
+        with surplus_places(frame, keys, order_by) as found, _kept(spark, found) as places:
+            seen.append(_by_file(places))
             count = sum(seen[-1].values())
-            if count:
-                _delete(table, F.broadcast(rows) if count <= _BROADCAST else rows)
+            # What a filter leaves unread is no concern of the statement: Spark knows its predicates.
+            masked = partition_filter is None and count and mask_places(table, frame, places, seen[-1])
+            if count and not masked:
+                _delete(table, F.broadcast(places) if count <= _BROADCAST else places)
 
     if dry_run:
-        found = _by_file(surplus())
+        with surplus_places(every_row(), keys, order_by) as places:
+            found = _by_file(places)
         report = replace(_planned(scope, found, dry_run=True), deleted=sum(found.values()))
         return replace(report, seconds={"plan": time.perf_counter() - started})
     reports: list[Report] = []
@@ -137,17 +143,22 @@ def _added_up(reports: Sequence[Report]) -> Report:
     return replace((landed or reports)[-1], **counts)
 
 
-def surplus_rows(frame: DataFrame, keys: Sequence[str], order_by: Sequence[str]) -> DataFrame:
-    """The rows that are to go, each with its place. Only rows whose key occurs twice are ranked."""
-    own = keys or [name for name in frame.columns if name not in (_FILE, _POSITION)]
+@contextmanager
+def surplus_places(frame: DataFrame, keys: Sequence[str], order_by: Sequence[str]) -> Iterator[DataFrame]:
+    """The places of the rows that are to go. Only rows whose key occurs twice are ranked."""
+    own = keys or frame.columns
     values = [comparable(frame, name) for name in own]
-    marks = [F.xxhash64(*values)] if all(_hashes_as_it_equals(frame.schema[name].dataType) for name in own) else values
+    hashed = all(_hashes_as_it_equals(frame.schema[name].dataType) for name in own)
+    marks = [F.xxhash64(*values)] if hashed else values
     names, others = ([f"{_MARK}{side}{i}" for i in range(len(marks))] for side in ("a", "b"))
     counted = frame.select(*[mark.alias(name) for mark, name in zip(marks, names, strict=True)]).groupBy(*names).count()
-    marked = frame.select("*", *[mark.alias(name) for mark, name in zip(marks, others, strict=True)])
-    same = [F.col(other).eqNullSafe(F.col(name)) for name, other in zip(names, others, strict=True)]
-    several = marked.join(counted.where("count > 1"), same, "left_semi").drop(*others)
-    return ranked(several, keys, order_by, last=(_FILE, _POSITION)).where(f"{RANK} > 1")
+    with _kept(frame.sparkSession, counted.where("count > 1").select(*names)) as repeated:
+        several = F.broadcast(repeated) if hashed and repeated.count() <= _REPEATED else repeated
+        placed = frame.select("*", _FILE, _POSITION)
+        marked = placed.select("*", *[mark.alias(name) for mark, name in zip(marks, others, strict=True)])
+        same = [F.col(other).eqNullSafe(F.col(name)) for name, other in zip(names, others, strict=True)]
+        rows = marked.join(several, same, "left_semi").drop(*others)
+        yield ranked(rows, keys, order_by, last=(_FILE, _POSITION)).where(f"{RANK} > 1").select(_FILE, _POSITION)
 
 
 def _hashes_as_it_equals(type: T.DataType) -> bool:

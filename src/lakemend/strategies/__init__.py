@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from lakemend.errors import CommitConflictError, InvalidInputError, TableExistsError, TableNotFoundError
 from lakemend.own_names import require_free_names
 from lakemend.redaction import logger
-from lakemend.replace import pinned_rows
+from lakemend.replace import steady_source
 from lakemend.report import Report
 from lakemend.spelling import nearest
 from lakemend.statements import run_with_retries
@@ -60,7 +60,7 @@ def merge(
     require_free_names(frame.columns, "the source")
     if chosen.prepares is not None:
         frame = chosen.prepares(frame, keys, names(options.dedup_order_by))
-    with pinned_rows(table.spark, frame) as rows:
+    with steady_source(table.spark, frame) as rows:
         there = table.exists()
         try:
             return _merged(table, rows, keys, chosen, options, dry_run, retries)

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from lakemend.errors import InvalidInputError, SchemaMismatchError
+from lakemend.replace import at_hand
 from lakemend.spelling import nearest
 from lakemend.strategies.statement import quoted
 
@@ -144,7 +145,8 @@ def _keeps_order(type: T.DataType, stored: T.DataType) -> bool:
 def look_at_source(source: DataFrame, keys: Sequence[Key], repeats: bool) -> SourceFacts:
     """Counts rows and finds the bounds of each key; raises for a NULL, and for a key that repeats unless it may."""
     columns = [F.col(quoted(key.source)) for key in keys]
-    counted = source.groupBy(*[c.alias(f"k{i}") for i, c in enumerate(columns)]).agg(F.count(F.lit(1)).alias("n"))
+    looked = source.coalesce(1) if at_hand(source) else source
+    counted = looked.groupBy(*[c.alias(f"k{i}") for i, c in enumerate(columns)]).agg(F.count(F.lit(1)).alias("n"))
     bounded = [i for i, key in enumerate(keys) if _has_bounds(source.schema[key.source].dataType)]
     facts: Any = counted.agg(
         F.sum("n").alias("rows"),

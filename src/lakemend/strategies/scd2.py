@@ -141,26 +141,31 @@ def _timeline(task: Task, told: _Columns) -> DataFrame:
     events = _events(task, told)
     keys = [name for name, _ in told.keys]
     table = task.table.to_df()
-    touched = events.select(*map(_c, keys)).distinct()
-    there = table.join(touched, keys, "left_semi")
+    there = table.join(events.select(*map(_c, keys)), keys, "left_semi")
     known = [own for own, _ in told.payload if own in table.columns]
     new = [F.lit(None).cast(events.schema[own].dataType).alias(own) for own, _ in told.payload if own not in known]
     times = _c(told.valid_from).alias(_AT), _c(told.valid_to).alias(_ENDS)
+    own = there.select(*map(_c, keys), *map(_c, known), *new, *times)
+    follows = F.lead(_AT).over(Window.partitionBy(*map(_c, keys)).orderBy(_AT))
+    # A version is one item; one after which nothing is valid is two, so that the table is read once for both.
+    ended = F.expr(f"{_ENDS} IS NOT NULL AND NOT ({_ENDS} <=> {_NEXT})")
+    places = F.when(ended, F.array(F.lit(_VERSION), F.lit(_END))).otherwise(F.array(F.lit(_VERSION)))
+    versions = own.withColumn(_NEXT, follows).withColumn(_PLACE, F.explode(places)).drop(_NEXT)
+    end = _c(_PLACE) == _END
     # After a version that ends as it begins nothing is valid.
     void = F.coalesce(_c(_ENDS) <= _c(_AT), F.lit(False))
-    own = there.select(*map(_c, keys), *map(_c, known), *new, *times).select(
-        "*",
-        F.lit(_VERSION).alias(_PLACE),
-        F.lit(False).alias(_NEW),
-        void.alias(GONE),
-        F.lit(False).alias(_ENDED),
+    versions = versions.withColumns(
+        {
+            _AT: F.when(end, _c(_ENDS)).otherwise(_c(_AT)),
+            _NEW: F.lit(False),
+            _ENDED: F.lit(False),
+            GONE: end | void,
+        }
     )
-    follows = F.lead(_AT).over(Window.partitionBy(*map(_c, keys)).orderBy(_AT))
-    ends = own.withColumn(_NEXT, follows).where(f"{_ENDS} IS NOT NULL AND NOT ({_ENDS} <=> {_NEXT})").drop(_NEXT)
-    ends = ends.withColumn(_AT, _c(_ENDS)).withColumn(GONE, F.lit(True)).withColumn(_PLACE, F.lit(_END))
+    # The windows look at items of one key.
+    items = versions.unionByName(events).repartition(*map(_c, keys))
     same = Window.partitionBy(*map(_c, keys), _c(_AT)).orderBy(_PLACE)
     last = F.max(_PLACE).over(same.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing))
-    items = own.unionByName(ends).unionByName(events)
     items = items.withColumns({_ENDED: last == _END, _RANK: F.row_number().over(same)}).where(f"{_RANK} = 1")
     return _closed(told, items)
 

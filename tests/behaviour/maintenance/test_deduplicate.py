@@ -162,14 +162,18 @@ def before_delete(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], obj
     """Has something happen once between finding the rows and deleting them."""
 
     def slip(action: Callable[[], object]) -> None:
-        original, pending = deduplicate._delete, [action]
+        pending = [action]
 
-        def late(*args: Any) -> None:
-            if pending:
-                pending.pop()()
-            original(*args)
+        def late(original: Callable[..., Any]) -> Callable[..., Any]:
+            def act(*args: Any) -> Any:
+                if pending:
+                    pending.pop()()
+                return original(*args)
 
-        monkeypatch.setattr(deduplicate, "_delete", late)
+            return act
+
+        for name in ("mask_places", "_delete"):
+            monkeypatch.setattr(deduplicate, name, late(getattr(deduplicate, name)))
 
     return slip
 
@@ -208,11 +212,35 @@ def test_a_clustering_finds_them_again_too(spark: SparkSession, location: str, b
 def test_rows_that_moved_are_told_where_nothing_is_tried_again(
     spark: SparkSession, location: str, before_delete: Any
 ) -> None:
-    table = doubled(spark, location, "merge-on-read")
+    table = doubled(spark, location, "copy-on-write")
     before_delete(lambda: lakemend.table(spark, location).compact(partition_filter="p=1"))
     with pytest.raises(CommitConflictError, match="2 rows .* not found again.*3 rows have been deleted"):
         table.deduplicate("k", "v", retries=0)
     assert table.to_df().count() == 7
+
+
+def test_rows_are_masked_all_or_none(spark: SparkSession, location: str, before_delete: Any) -> None:
+    table = doubled(spark, location, "merge-on-read")
+    before_delete(lambda: lakemend.table(spark, location).compact(partition_filter="p=1"))
+    with pytest.raises(CommitConflictError):
+        table.deduplicate("k", "v", retries=0)
+    assert table.to_df().count() == 10
+    assert table.deduplicate("k", "v", retries=0).deleted == 5
+
+
+@pytest.mark.parametrize("share", ["1", "0.1"])
+def test_masks_join_those_that_are_there(spark: SparkSession, location: str, share: str) -> None:
+    """In a file of more rows than a bucket of bits has; the table allows so many dead ones, or has it written again."""
+    table, gone = lakemend.table(spark, location), (0, 1, 2, 32_767, 32_768, 65_536, 99_999)
+    rows = spark.range(0, 100_000, 1, 1).selectExpr("id DIV 3 AS k", "id AS v")
+    table.append(rows, properties={"write.mask.max-dead-share": share})
+    table.delete(f"v IN {gone}")
+    highest = {v // 3: v for v in range(100_000) if v not in gone}
+    report = table.deduplicate("k", "v")
+    assert {row.k: row.v for row in table.to_df().collect()} == highest
+    assert (report.deleted, report.total) == (100_000 - len(gone) - len(highest), len(highest))
+    assert bool(report.files_masked) == (share == "1")
+    assert table.deduplicate("k", "v").deleted == 0
 
 
 def test_a_column_that_is_called_like_an_alias(spark: SparkSession, namespace: str) -> None:

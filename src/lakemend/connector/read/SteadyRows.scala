@@ -32,7 +32,7 @@ object SteadyRows {
     case LogicalRelation(_: HadoopFsRelation, _, _, _, _) => true
     case r: DataSourceV2ScanRelation => r.scan.isInstanceOf[ReadsTable] || r.scan.isInstanceOf[FileScan]
     case r: DataSourceV2Relation => r.table.isInstanceOf[LakeTable] || r.table.isInstanceOf[FileTable]
-    case rows: LogicalRDD => rows.rdd.isInstanceOf[KeptRows] || rows.rdd.isCheckpointed
+    case rows: LogicalRDD => Source.isKept(rows)
     case _ => false
   }
 

@@ -8,10 +8,11 @@ import lakemend.Bridge
 import lakemend.catalog.LakeTable
 import org.apache.spark.sql.Column
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
-import org.apache.spark.sql.catalyst.expressions.{Expression, Literal, UserDefinedExpression}
+import org.apache.spark.sql.catalyst.expressions.{Expression, Literal, SubqueryExpression, UserDefinedExpression}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.{DataFrame, Dataset, SparkSession}
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege
+import org.apache.spark.sql.execution.LogicalRDD
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -68,10 +69,34 @@ object ReplaceStatements {
     if (isSteady(frame)) frame else StatementReads.checkpoint(Dataset.ofRows(frame.sparkSession, frame.logicalPlan))
 
   /**
-   * The same for rows that several statements see. Spark looks tables up again whenever a frame is run, by their names and at
-   * the newest version: those of this one stay at the version of now, and have no name.
+   * The source of a merge by key, which is looked at before it is merged. One that is made of files and is few enough to be
+   * broadcast is kept, so that it is computed once; tables in it stay at the version of now.
    */
-  def pinnedRows(frame: DataFrame): DataFrame = if (!isSteady(frame)) steadyRows(frame) else {
+  def source(frame: DataFrame): DataFrame = {
+    val plan = frame.queryExecution.analyzed
+    if (!isOfFiles(plan) || isAtHand(frame) || !Source.isSmall(frame.queryExecution.optimizedPlan)) pinnedRows(frame)
+    else StatementReads.checkpoint(Dataset.ofRows(frame.sparkSession, frame.logicalPlan))
+  }
+
+  /** Few rows that need not be computed: one task looks through them sooner than several exchange them. */
+  def isAtHand(frame: DataFrame): Boolean = {
+    val plan = frame.queryExecution.optimizedPlan
+    Source.isSmall(plan) && Source.isSteady(plan) && plan.collectLeaves().forall {
+      case _: LogicalRDD | _: LocalRelation => true
+      case _ => false
+    }
+  }
+
+  private def isOfFiles(plan: LogicalPlan): Boolean = plan.collectLeaves().forall {
+    case LogicalRelation(_: HadoopFsRelation, _, _, _, _) | _: LocalRelation | _: Range | _: OneRowRelation => true
+    case _ => false
+  } && !plan.exists(_.expressions.exists(_.exists(_.isInstanceOf[SubqueryExpression])))
+
+  /**
+   * Rows that several statements see. Spark looks tables up again whenever a frame is run, by their names and at the newest
+   * version: those of this one stay at the version of now, and have no name.
+   */
+  private def pinnedRows(frame: DataFrame): DataFrame = if (!isSteady(frame)) steadyRows(frame) else {
     val run = Dataset.ofRows(frame.sparkSession, frame.logicalPlan).queryExecution
     val rows = run.withCachedData
     if (!readsTables(rows)) frame

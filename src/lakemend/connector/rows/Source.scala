@@ -58,11 +58,14 @@ object Source {
     (plan match {
       case _: Project | _: Filter | _: SubqueryAlias | _: View => true
       case _: LocalRelation | _: OneRowRelation | _: Range => true
-      case rows: LogicalRDD => rows.rdd.isInstanceOf[KeptRows]
+      case rows: LogicalRDD => isKept(rows)
       case r: DataSourceV2Relation => r.table.isInstanceOf[LakeTable]
       case r: DataSourceV2ScanRelation => r.relation.table.isInstanceOf[LakeTable]
       case _ => false
     })
+
+  /** Its rows lie with the executors, and are never computed again. */
+  def isKept(rows: LogicalRDD): Boolean = rows.rdd.isInstanceOf[KeptRows] || rows.rdd.isCheckpointed
 
   private def isSteady(e: Expression): Boolean = e.deterministic && !e.exists {
     case _: UserDefinedExpression | _: ApplyFunctionExpression | _: InvokeLike | _: CallMethodViaReflection => true
