@@ -315,6 +315,25 @@ def test_after_many_changes_other_engines_agree(make: Make, spark: SparkSession)
         assert table.as_of(version=version).to_df().count() > 0
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_column_named_as_the_one_that_says_what_becomes_of_a_row(
+    spark: SparkSession, namespace: str, mode: str
+) -> None:
+    table, name = f"{namespace}.named", "__row_operation"
+    modes = ", ".join(f"'write.{verb}.mode' = '{mode}'" for verb in ("update", "delete", "merge"))
+    spark.sql(f"CREATE TABLE {table} TBLPROPERTIES ({modes}) AS SELECT id, 10L AS {name} FROM range(4)")
+    for statement in (
+        f"UPDATE {table} SET id = 7 WHERE id = 1",
+        f"DELETE FROM {table} WHERE {name} + id = 11",
+        f"MERGE INTO {table} t USING (SELECT 1L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET id = 8",
+        f"INSERT INTO {table} REPLACE WHERE id = 1 SELECT 1L, 5L",
+    ):
+        with pytest.raises(lakemend.InvalidInputError, match=f"rename the column {name}"):
+            spark.sql(statement)
+    spark.sql(f"INSERT INTO {table} VALUES (4, 10)")
+    assert sorted(map(tuple, spark.table(table).collect())) == [(id, 10) for id in range(5)]
+
+
 def test_a_table_whose_own_column_hides_the_place_is_refused(spark: SparkSession, namespace: str) -> None:
     spark.sql(f"CREATE TABLE {namespace}.t AS SELECT id, 'x' AS _file FROM range(3)")
     with pytest.raises(InvalidInputError, match="rename the column _file"):

@@ -100,6 +100,21 @@ def test_an_order_that_is_asked_for_is_kept(spark: SparkSession, tables: str) ->
             assert keys == sorted(keys)
 
 
+def test_an_order_that_is_asked_for_is_kept_below_an_exchange(spark: SparkSession, tables: str) -> None:
+    """Rows that are numbered, as those that a function of Python sees, come as they were sorted."""
+    with settings(spark, {SWITCH: "true"}):
+        sorted_rows = (
+            spark.table(f"{tables}.a")
+            .sortWithinPartitions("p", "id")
+            .selectExpr("p", "id", "monotonically_increasing_id() AS n")
+        )
+        rows = sorted_rows.repartition(3, "id").collect()
+    for task in {row["n"] >> 33 for row in rows}:
+        own = sorted((row for row in rows if row["n"] >> 33 == task), key=lambda row: row["n"])
+        keys = [(row["p"] is not None, row["p"] or 0, row["id"] is not None, row["id"] or 0) for row in own]
+        assert keys == sorted(keys)
+
+
 @pytest.mark.parametrize(
     ("columns", "cause"), [("nope", "no such column"), ("p", "one value of a partition column"), ("id, V ", None)]
 )

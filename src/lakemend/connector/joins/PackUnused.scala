@@ -4,9 +4,11 @@ import lakemend.joins.PackedScan
 import lakemend.read.LakeScan
 import org.apache.spark.sql.catalyst.plans.physical.{BroadcastDistribution, UnspecifiedDistribution}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
+import org.apache.spark.sql.execution.{ColumnarRule, FilterExec, ProjectExec, SortExec, SparkPlan}
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, GroupPartitionsExec}
 import org.apache.spark.sql.execution.exchange.Exchange
+import org.apache.spark.sql.execution.joins.BaseJoinExec
 
 /**
  * Reads a table as it comes where nothing needs it value by value.
@@ -40,9 +42,19 @@ object PackUnused extends Rule[SparkPlan] {
           case _ => false
         }
         below(child, used || clustered || other.isInstanceOf[GroupPartitionsExec],
-          inOrder || orders.lift(i).exists(_.nonEmpty))
+          inOrder || heedsOrder(other) || orders.lift(i).exists(_.nonEmpty))
       }
       if (children.zip(other.children).forall { case (a, b) => a eq b }) other else other.withNewChildren(children)
+  }
+
+  /** Whether the order of rows may show in what is made of them, although none is asked for: functions of Python see one row
+    * after the other, and others number them. */
+  private def heedsOrder(plan: SparkPlan): Boolean = plan match {
+    case project: ProjectExec => !project.projectList.forall(_.deterministic)
+    case filter: FilterExec => !filter.condition.deterministic
+    case groups: BaseAggregateExec => groups.aggregateExpressions.exists(e => SteadyRows.isUnsteady(e.aggregateFunction))
+    case _: SortExec | _: BaseJoinExec => false
+    case _ => true
   }
 }
 

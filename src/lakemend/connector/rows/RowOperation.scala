@@ -10,6 +10,7 @@ import lakemend.{Bridge, LakemendException}
 import lakemend.catalog.{MetadataColumns, Reads, RowsRead, TableKey, TableMeta}
 import lakemend.read.{DataFile, LakeScan, LakeScanBuilder, RowChange}
 import lakemend.write.{WriteJob, WrittenFile}
+import org.apache.spark.sql.catalyst.util.RowDeltaUtils.OPERATION_COLUMN
 import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read.{Scan, ScanBuilder}
@@ -117,6 +118,11 @@ object RowOperation {
     meta.schema.fieldNames.find(n => needed.exists(_.equalsIgnoreCase(n)))
       .foreach(name => throw LakemendException.invalid(s"$verb cannot find rows of ${meta.name} by their place",
         s"the table's own column $name hides the metadata column of that name", s"rename the column $name first"))
+    // Spark finds its column by name, and would store what is done to a row in the table's.
+    meta.schema.fieldNames.find(_.equalsIgnoreCase(OPERATION_COLUMN))
+      .foreach(name => throw LakemendException.invalid(s"$verb cannot change rows of ${meta.name}",
+        s"the table's own column $name has the name of the one in which Spark says what becomes of a row",
+        s"rename the column $name first"))
     meta.write.path("modes").path(verb).asText("copy-on-write") match {
       case mode if FeedRows.isKept(meta) => new FeedRows(meta, info, reads, send, rewrites = mode != "merge-on-read")
       case "merge-on-read" => new MaskRows(meta, info, reads, send)
