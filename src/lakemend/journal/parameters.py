@@ -48,13 +48,14 @@ class Placeholders:
         def placeholder(match: re.Match[str]) -> str:
             parameter = self.found[int(match.group(1))]
             parameters.append(parameter)
-            return _spelled(self.style, parameter, len(parameters))
+            return _spelled(self.style, parameter)
 
         text = _WORDS.sub(placeholder, text.replace("%", "%%") if percent else text)
-        return Sql(text, parameters)
+        return Sql(text, parameters, renumbers=self.style in ("qmark", "format"))
 
 
-def _spelled(style: str, parameter: int | str, number: int) -> str:
+def _spelled(style: str, parameter: int | str) -> str:
+    number = parameter + 1 if isinstance(parameter, int) else 0
     match style:
         case "qmark":
             return "?"
@@ -104,7 +105,48 @@ def _is_operator(sql: str, start: int) -> bool:
 
 
 _BEFORE_OPERANDS = frozenset(
-    ["SELECT", "WHERE", "AND", "OR", "NOT", "IN", "LIKE", "ILIKE", "RLIKE", "BETWEEN", "SET", "WHEN", "THEN", "ELSE", "CASE", "LIMIT", "OFFSET", "VALUES", "ON", "BY", "HAVING", "OF", "IS", "DISTINCT", "FROM", "INTERVAL", "FETCH", "FIRST", "NEXT", "RETURN", "ANY", "ALL", "SOME", "SIMILAR", "TO", "ESCAPE", "USING", "AS", "TIMESTAMP", "DATE"]
+    [
+        "SELECT",
+        "WHERE",
+        "AND",
+        "OR",
+        "NOT",
+        "IN",
+        "LIKE",
+        "ILIKE",
+        "RLIKE",
+        "BETWEEN",
+        "SET",
+        "WHEN",
+        "THEN",
+        "ELSE",
+        "CASE",
+        "LIMIT",
+        "OFFSET",
+        "VALUES",
+        "ON",
+        "BY",
+        "HAVING",
+        "OF",
+        "IS",
+        "DISTINCT",
+        "FROM",
+        "INTERVAL",
+        "FETCH",
+        "FIRST",
+        "NEXT",
+        "RETURN",
+        "ANY",
+        "ALL",
+        "SOME",
+        "SIMILAR",
+        "TO",
+        "ESCAPE",
+        "USING",
+        "AS",
+        "TIMESTAMP",
+        "DATE",
+    ]
 )
 
 

@@ -34,13 +34,16 @@ def rewrite(
     namespace: str | None = None,
     archives: Collection[str] = (),
     settled: Mapping[str, Any] | None = None,
+    current: Mapping[str, str] | None = None,
+    defaults: Mapping[str, Mapping[str, str]] | None = None,
     proofs: bool | None = None,
 ) -> Rewrite:
     """Rewrites one statement.
 
     `schema`: the columns of the logical tables, `{table: {column: type}}`. `paramstyle`: as in PEP 249; found from the text
     if it is not given. `namespace`: the schema that names without one mean. `archives`: tables that have an archive.
-    `settled`: for a table, a version up to which its journal has one row of each key. `proofs`: whether the runner can
+    `settled`: for a table, a version up to which its journal has one row of each key. `current`: for a table, a relation
+    that has its current rows and columns. `defaults`: for a table, the SQL of its columns' defaults. `proofs`: whether the runner can
     look at what the statements wrote and undo them.
     """
     if not isinstance(sql, str):
@@ -51,7 +54,9 @@ def rewrite(
     if not _may_concern(sql, model, spelled):
         return Rewrite("unchanged", (source.unchanged(),))
     undoes = spelled.undoes if proofs is None else proofs
-    rewriting = Rewriting(source, model, spelled, schema, namespace, archives, settled or {}, undoes)
+    rewriting = Rewriting(
+        source, model, spelled, schema, namespace, archives, settled or {}, current or {}, defaults or {}, undoes
+    )
     for rule in RULES:
         rule(rewriting)
         if rewriting.made is not None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -75,6 +75,8 @@ class Rewriting:
         namespace: str | None,
         archives: Collection[str],
         settled: Mapping[str, Any],
+        current: Mapping[str, str],
+        defaults: Mapping[str, Mapping[str, str]],
         proves: bool,
     ) -> None:
         self.source = source
@@ -85,6 +87,8 @@ class Rewriting:
         self.rows = Rows(model, dialect)
         self.archives = archives
         self.settled = settled
+        self._current = current
+        self._defaults = defaults
         self.proves = proves
         self.made: Rewrite | None = None
 
@@ -104,7 +108,20 @@ class Rewriting:
         return None if value is None else version_literal(self.model, value, self.dialect)
 
     def current(self, table: Table, columns: Columns | None, before: str | None = None) -> str:
-        return self.rows.current(table, None if columns is None else list(columns), self.settled_version(table), before)
+        """The current rows of a table as a query: of the relation that the runner has for them, or of the journal."""
+        names = None if columns is None else list(columns)
+        relation = self._current.get(str(table), self._current.get(table.name))
+        if relation is not None and before is None:
+            return self.rows.plain(relation, names)
+        return self.rows.current(table, names, self.settled_version(table), before)
+
+    def default(self, table: Table, column: str) -> str:
+        """What a column has where a statement gives it no value."""
+        return self._defaults.get(str(table), self._defaults.get(table.name, {})).get(column, "NULL")
+
+    @property
+    def knows_defaults(self) -> bool:
+        return bool(self._defaults)
 
     @property
     def target(self) -> Use:
@@ -120,14 +137,25 @@ class Rewriting:
     def check(self, text: str, problem: Callable[[Any], JournalError]) -> Check:
         return Check(self.source.made(text), problem)
 
-    def finish(self, kind: str, *statements: str, **rest: Any) -> None:
-        writes = rest.pop("writes", ())
-        script = ""
-        if writes:
-            script = self.rows.script_version(writes[0], self.is_archived(writes[0]))
-        reads = tuple(dict.fromkeys((*self.reads, *rest.pop("reads", ()))))
+    def finish(self, kind: str, *statements: str) -> None:
+        """A statement that changes no journal."""
         made = tuple(self.source.made(statement) for statement in statements)
-        self.made = Rewrite(kind, made, writes=writes, reads=reads, script_version=script, **rest)
+        self.made = Rewrite(kind, made, reads=self.reads)
+
+    def append(self, kind: str, table: Table, names: Sequence[str], query: str, **rest: Any) -> None:
+        """A statement that appends the rows of a query to the journal: the columns named, and the two versions."""
+        columns = (*names, self.model.version, self.model.subsequent)
+        listed = ", ".join(map(self.dialect.quoted, columns))
+        statement = self.source.made(f"INSERT INTO {self.rows.journal(table)} ({listed}) {query}")
+        statement.columns, statement.query = columns, self.source.made(query)
+        self.made = Rewrite(
+            kind,
+            (statement,),
+            writes=(table,),
+            reads=tuple(dict.fromkeys((*self.reads, *rest.pop("reads", ())))),
+            script_version=self.rows.script_version(table, self.is_archived(table)),
+            **rest,
+        )
 
     def refuse(self, keyword: str, cause: str, remedy: str, problem: str = "") -> JournalRefusedError:
         tables = ", ".join(dict.fromkeys(str(use.table) for use in self.resolution.journaled)) or "a journaled table"

@@ -57,6 +57,10 @@ class Rows:
             f"AND NOT EXISTS (SELECT 1 FROM {journal} AS n WHERE {' AND '.join(newer)})"
         )
 
+    def plain(self, relation: str, columns: Sequence[str] | None) -> str:
+        """The rows of a relation that has nothing but current ones."""
+        return f"SELECT {self._columns(columns, 'c')} FROM {self.dialect.quoted(relation)} AS c"
+
     def current(
         self, table: Table, columns: Sequence[str] | None, settled: str | None = None, before: str | None = None
     ) -> str:

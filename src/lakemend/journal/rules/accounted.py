@@ -35,7 +35,9 @@ _PLACES: set[tuple[type[exp.Expression], str]] = {
     (exp.Lambda, "expressions"),
 }
 # Words after which a name is no alias, whatever the tree says.
-_BEFORE_NAMES = frozenset(["FROM", "JOIN", "INTO", "UPDATE", "TABLE", "ONLY", "USING", "DESCRIBE", "VIEW", "IDENTIFIER", "LATERAL"])
+_BEFORE_NAMES = frozenset(
+    ["FROM", "JOIN", "INTO", "UPDATE", "TABLE", "ONLY", "USING", "DESCRIBE", "VIEW", "IDENTIFIER", "LATERAL"]
+)
 
 
 def every_name_is_accounted_for(rewriting: Rewriting) -> None:

@@ -6,7 +6,6 @@ from sqlglot import exp
 
 from lakemend.journal.clauses import first_of, leading_with, lost, whole
 from lakemend.journal.rewriting import VERSION_MARKER, Rewriting
-from lakemend.journal.rules.insert import journal_columns
 from lakemend.journal.rules.update import target_alias
 
 _KNOWN = {"this", "using", "where", "with_"}
@@ -37,7 +36,6 @@ def rewrite_delete(rewriting: Rewriting) -> None:
         raise rewriting.refuse("CURRENT OF", "a cursor is on a row of the journal", "Name the row by its key")
     alias = target_alias(rewriting)
     with_ = f"{before.text} " if before else ""
-    head = f"{with_}INSERT INTO {rewriting.rows.journal(table)} ({journal_columns(rewriting, names)})"
     current = f"({rewriting.current(table, columns)})"
     condition = f" WHERE {where.text}" if where else ""
     if using_at is None:
@@ -51,9 +49,5 @@ def rewrite_delete(rewriting: Rewriting) -> None:
         listed = ", ".join(f"lakemend_row.{quoted(n)}" for n in names)
         same = rewriting.rows.same_key(table, "m", "lakemend_row")
         matched = f"FROM {current} AS lakemend_row WHERE EXISTS (SELECT 1 FROM ({matching}) AS m WHERE {same})"
-    rewriting.finish(
-        "delete",
-        f"{head} SELECT {listed}, {VERSION_MARKER}, {VERSION_MARKER} {matched}",
-        writes=(table,),
-        reads=(table,),
-    )
+    query = f"{with_}SELECT {listed}, {VERSION_MARKER}, {VERSION_MARKER} {matched}"
+    rewriting.append("delete", table, names, query, reads=(table,))

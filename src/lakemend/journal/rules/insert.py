@@ -27,7 +27,31 @@ _KEYWORDS = {
     "returning": "RETURNING",
 }
 _AFTER_PROJECTIONS = frozenset(
-    ["FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT", "OFFSET", "FETCH", "UNION", "INTERSECT", "EXCEPT", "MINUS", "QUALIFY", "INTO", "LATERAL", "DISTRIBUTE", "SORT", "CLUSTER", "PIVOT", "UNPIVOT", "TABLESAMPLE", "FOR"]
+    [
+        "FROM",
+        "WHERE",
+        "GROUP",
+        "HAVING",
+        "WINDOW",
+        "ORDER",
+        "LIMIT",
+        "OFFSET",
+        "FETCH",
+        "UNION",
+        "INTERSECT",
+        "EXCEPT",
+        "MINUS",
+        "QUALIFY",
+        "INTO",
+        "LATERAL",
+        "DISTRIBUTE",
+        "SORT",
+        "CLUSTER",
+        "PIVOT",
+        "UNPIVOT",
+        "TABLESAMPLE",
+        "FOR",
+    ]
 )
 
 
@@ -84,7 +108,8 @@ def rewrite_insert(rewriting: Rewriting) -> None:
         return
     incoming = read_insert(rewriting)
     checks, proofs = _checks(rewriting, incoming)
-    rewriting.finish("insert", _statement(rewriting, incoming), checks=checks, proofs=proofs, writes=(incoming.table,))
+    query = _query(rewriting, incoming)
+    rewriting.append("insert", incoming.table, incoming.names, query, checks=checks, proofs=proofs)
 
 
 def read_insert(rewriting: Rewriting) -> Incoming:
@@ -203,32 +228,44 @@ def _values(rewriting: Rewriting, body: Part, node: exp.Values) -> list[list[Par
     return rows
 
 
-def journal_columns(rewriting: Rewriting, names: list[str]) -> str:
-    rows = rewriting.rows
-    return ", ".join([*map(rewriting.dialect.quoted, names), rows.version, rows.subsequent])
-
-
-def _statement(rewriting: Rewriting, incoming: Incoming) -> str:
+def _query(rewriting: Rewriting, incoming: Incoming) -> str:
     source, quoted = rewriting.source, rewriting.dialect.quoted
     with_ = f"{incoming.before.text} " if incoming.before else ""
-    head = f"{with_}INSERT INTO {rewriting.rows.journal(incoming.table)} ({journal_columns(rewriting, incoming.names)})"
     listed = ", ".join(map(quoted, incoming.names))
     picked = ", ".join(f"s.{quoted(n)}" for n in incoming.names)
     if incoming.values is not None:
-        if rewriting.dialect.undoes or _has_default(incoming):
+        rows = [[_value(rewriting, incoming, n, v) for n, v in _named(incoming, row)] for row in incoming.values]
+        if rewriting.dialect.undoes:
             ends = f", {VERSION_MARKER}, NULL)"
-            rows = ", ".join("(" + ", ".join(v.text for v in row) + ends for row in incoming.values)
-            return f"{head} VALUES {rows}"
-        rows = ", ".join("(" + ", ".join(v.text for v in row) + ")" for row in incoming.values)
-        return f"{head} SELECT {picked}, {VERSION_MARKER}, NULL FROM (VALUES {rows}) AS s ({listed})"
-    if isinstance(incoming.node, exp.Select):
+            return f"{with_}VALUES " + ", ".join("(" + ", ".join(row) + ends for row in rows)
+        tuples = ", ".join("(" + ", ".join(row) + ")" for row in rows)
+        return f"{with_}SELECT {picked}, {VERSION_MARKER}, NULL FROM (VALUES {tuples}) AS s ({listed})"
+    starts_with = source.word(incoming.source.first) == "WITH"
+    if isinstance(incoming.node, exp.Select) and not (with_ and starts_with):
         end = _end_of_projections(incoming.source)
         if end is not None:
             last = source.tokens[end].end + 1
             selected = source.piece(incoming.source.start, last)
             rest = source.piece(last, incoming.source.end)
-            return f"{head} {selected}, {VERSION_MARKER}, NULL{rest}"
-    return f"{head} SELECT {picked}, {VERSION_MARKER}, NULL FROM ({incoming.source.text}) AS s ({listed})"
+            return f"{with_}{selected}, {VERSION_MARKER}, NULL{rest}"
+    return f"{with_}SELECT {picked}, {VERSION_MARKER}, NULL FROM ({incoming.source.text}) AS s ({listed})"
+
+
+def _named(incoming: Incoming, row: list[Part]) -> list[tuple[str, Part]]:
+    return list(zip(incoming.names, row, strict=True))
+
+
+def _value(rewriting: Rewriting, incoming: Incoming, name: str, value: Part) -> str:
+    """A value of VALUES. DEFAULT stays where it stands directly in the INSERT, and the journal has the same default."""
+    if not _is_default(value):
+        return value.text
+    if rewriting.dialect.undoes and not incoming.before:
+        return value.text
+    if not rewriting.knows_defaults:
+        raise rewriting.refuse(
+            "DEFAULT", "the default of a column is not known here", f"Write the value of {name} itself"
+        )
+    return rewriting.default(incoming.table, name)
 
 
 def _end_of_projections(body: Part) -> int | None:
@@ -249,10 +286,6 @@ def _end_of_projections(body: Part) -> int | None:
             return None  # a word that is a name here
         return index - 1
     return body.last
-
-
-def _has_default(incoming: Incoming) -> bool:
-    return any(_is_default(value) for row in incoming.values or () for value in row)
 
 
 def _is_default(value: Part) -> bool:

@@ -18,11 +18,62 @@ from lakemend.journal.rewriting import VERSION_MARKER, Check, Rewriting
 
 # Functions that give something else each time.
 _RESTLESS = frozenset(
-    ["RAND", "RANDN", "RANDOM", "UUID", "GEN_RANDOM_UUID", "UUIDV4", "UUIDV7", "UUID_GENERATE_V1", "UUID_GENERATE_V4", "NEXTVAL", "SETVAL", "LASTVAL", "CURRVAL", "CLOCK_TIMESTAMP", "TIMEOFDAY", "STATEMENT_TIMESTAMP", "MONOTONICALLY_INCREASING_ID", "SPARK_PARTITION_ID", "INPUT_FILE_NAME", "SHUFFLE", "RANDSTR", "UNIFORM", "SETSEED", "TXID_CURRENT", "PG_BACKEND_PID", "UNIXTIMESTAMP", "UNIX_TIMESTAMP", "CURRENTTIMESTAMP", "CURRENT_TIMESTAMP", "NOW", "CURRENT_DATE", "CURRENTDATE", "CURRENT_TIME", "LOCALTIMESTAMP", "LOCALTIME", "CURDATE", "CURRENTDATETIME", "REFLECT", "JAVA_METHOD"]
+    [
+        "RAND",
+        "RANDN",
+        "RANDOM",
+        "UUID",
+        "GEN_RANDOM_UUID",
+        "UUIDV4",
+        "UUIDV7",
+        "UUID_GENERATE_V1",
+        "UUID_GENERATE_V4",
+        "NEXTVAL",
+        "SETVAL",
+        "LASTVAL",
+        "CURRVAL",
+        "CLOCK_TIMESTAMP",
+        "TIMEOFDAY",
+        "STATEMENT_TIMESTAMP",
+        "MONOTONICALLY_INCREASING_ID",
+        "SPARK_PARTITION_ID",
+        "INPUT_FILE_NAME",
+        "SHUFFLE",
+        "RANDSTR",
+        "UNIFORM",
+        "SETSEED",
+        "TXID_CURRENT",
+        "PG_BACKEND_PID",
+        "UNIXTIMESTAMP",
+        "UNIX_TIMESTAMP",
+        "CURRENTTIMESTAMP",
+        "CURRENT_TIMESTAMP",
+        "NOW",
+        "CURRENT_DATE",
+        "CURRENTDATE",
+        "CURRENT_TIME",
+        "LOCALTIMESTAMP",
+        "LOCALTIME",
+        "CURDATE",
+        "CURRENTDATETIME",
+        "REFLECT",
+        "JAVA_METHOD",
+    ]
 )
 # In one transaction PostgreSQL and DuckDB give one time.
 _STEADY_THERE = frozenset(
-    ["CURRENTTIMESTAMP", "CURRENT_TIMESTAMP", "NOW", "CURRENT_DATE", "CURRENTDATE", "CURRENT_TIME", "LOCALTIMESTAMP", "LOCALTIME", "CURRVAL", "LASTVAL"]
+    [
+        "CURRENTTIMESTAMP",
+        "CURRENT_TIMESTAMP",
+        "NOW",
+        "CURRENT_DATE",
+        "CURRENTDATE",
+        "CURRENT_TIME",
+        "LOCALTIMESTAMP",
+        "LOCALTIME",
+        "CURRVAL",
+        "LASTVAL",
+    ]
 )
 
 

@@ -105,7 +105,34 @@ def _parents(column: exp.Column) -> list[exp.Expression]:
 def _is_word(rewriting: Rewriting, column: exp.Column, name: str) -> bool:
     """Words such as SESSION_USER, which engines take for functions where no column has their name."""
     return name in (
-        ["current_user", "session_user", "user", "current_role", "current_catalog", "current_schema", "system_user", "current_database", "localtime", "localtimestamp", "current_date", "current_time", "current_timestamp", "default", "excluded", "year", "month", "day", "hour", "minute", "second", "week", "quarter", "epoch", "dow", "doy"]
+        [
+            "current_user",
+            "session_user",
+            "user",
+            "current_role",
+            "current_catalog",
+            "current_schema",
+            "system_user",
+            "current_database",
+            "localtime",
+            "localtimestamp",
+            "current_date",
+            "current_time",
+            "current_timestamp",
+            "default",
+            "excluded",
+            "year",
+            "month",
+            "day",
+            "hour",
+            "minute",
+            "second",
+            "week",
+            "quarter",
+            "epoch",
+            "dow",
+            "doy",
+        ]
     )
 
 

@@ -9,7 +9,6 @@ from lakemend.journal.columns import Columns
 from lakemend.journal.model import Table
 from lakemend.journal.rewriting import VERSION_MARKER, Check, Rewriting
 from lakemend.journal.rules.assignments import Assigned, read_assignments
-from lakemend.journal.rules.insert import journal_columns
 from lakemend.journal.rules.keys import (
     new_key_checks,
     one_change_check,
@@ -110,14 +109,15 @@ class Update:
                 f"SELECT COUNT(*) FROM {rows.journal(self.table)} AS s "
                 f"WHERE s.{rows.version} = {VERSION_MARKER} AND s.{rows.subsequent} IS NULL"
             )
-        statement = self._moved() if self.changes_key else self._in_place()
-        rewriting.finish(
+        query = self._moved() if self.changes_key else self._in_place()
+        rewriting.append(
             "update",
-            statement,
+            self.table,
+            list(self.columns),
+            query,
             checks=tuple(checks),
             proofs=tuple(proofs),
             affected=affected,
-            writes=(self.table,),
             reads=(self.table,),
         )
 
@@ -127,13 +127,9 @@ class Update:
     def _quoted(self, name: str) -> str:
         return self.rewriting.dialect.quoted(name)
 
-    def _head(self) -> str:
-        rewriting = self.rewriting
-        return f"INSERT INTO {rewriting.rows.journal(self.table)} ({journal_columns(rewriting, list(self.columns))})"
-
     def _in_place(self) -> str:
         values = ", ".join(map(self._value, self.columns))
-        return f"{self.with_}{self._head()} SELECT {values}, {VERSION_MARKER}, NULL {self.matched}"
+        return f"{self.with_}SELECT {values}, {VERSION_MARKER}, NULL {self.matched}"
 
     def _old(self, name: str) -> str:
         return f"lakemend_old_{list(self.columns).index(name) + 1}"
@@ -156,7 +152,7 @@ class Update:
         with_ = f"{self.with_.rstrip()}, {pairs}" if self.with_ else f"WITH {pairs}"
         null = f"CAST(NULL AS {self.rewriting.dialect.version_type(self.rewriting.model.version_type)})"
         return (
-            f"{with_} {self._head()} SELECT {new}, {VERSION_MARKER}, {null} FROM lakemend_pairs AS m "
+            f"{with_} SELECT {new}, {VERSION_MARKER}, {null} FROM lakemend_pairs AS m "
             f"UNION ALL SELECT {old}, {version} FROM lakemend_pairs AS m "
             f"WHERE NOT EXISTS (SELECT 1 FROM lakemend_pairs AS o WHERE {self._is_old_of('m', 'o')})"
         )
