@@ -247,7 +247,36 @@ class _Walk:
             self.visit(node.this, env, later, scope)
         for key in ("from_", "using"):
             self.visit(node.args.get(key), env, later, scope)
-        self._children(node, env, later, scope, skip=("this", "from_", "using"))
+        if isinstance(node, exp.Update):
+            self._assignments(node.expressions, env, later, scope)
+        whens = node.args.get("whens")
+        for when in whens.expressions if whens is not None else ():
+            self._when(when, env, later, scope)
+        self._children(node, env, later, scope, skip=("this", "from_", "using", "expressions", "whens"))
+
+    def _assignments(self, nodes: list[exp.Expression], env: _Env, later: _Env, scope: Scope) -> None:
+        """The values of SET; what they are assigned to is looked up by the rule."""
+        for node in nodes:
+            if isinstance(node, exp.EQ):
+                self.visit(node.expression, env, later, scope)
+            elif not isinstance(node, exp.Star):
+                self.visit(node, env, later, scope)
+
+    def _when(self, when: exp.When, env: _Env, later: _Env, scope: Scope) -> None:
+        """Where no row of the source matched there is none, and likewise of the target."""
+        relations = scope.relations
+        if not when.args.get("matched"):
+            relations = relations[:1] if when.args.get("source") else relations[1:]
+        own = Scope(None, relations)
+        self.found.scopes[id(when)] = own
+        self.visit(when.args.get("condition"), env, later, own)
+        then = when.args.get("then")
+        if isinstance(then, exp.Update):
+            self._assignments(then.expressions, env, later, own)
+            self.visit(then.args.get("where"), env, later, own)
+        elif isinstance(then, exp.Insert):
+            self.visit(then.expression, env, later, own)
+            self._children(then, env, later, own, skip=("this", "expression"))
 
     def _insert(self, node: exp.Insert, env: _Env, later: _Env, scope: Scope) -> None:
         target = node.this.this if isinstance(node.this, exp.Schema) else node.this
@@ -261,7 +290,8 @@ class _Walk:
         if conflict is not None:
             columns = own.relations[0].columns if own.relations else None
             own.relations.append(Relation("excluded", columns))
-            self.visit(conflict, env, later, own)
+            self._assignments(conflict.expressions, env, later, own)
+            self.visit(conflict.args.get("where"), env, later, own)
         self.visit(node.args.get("expression"), env, later, Scope())
         self._children(node, env, later, own, skip=("this", "expression", "conflict"))
 

@@ -102,6 +102,29 @@ class Incoming:
         listed = ", ".join(f"k.{rewriting.dialect.quoted(k)}" for k in self.table.key)
         return f"SELECT {listed} FROM {self.rows(rewriting, 'k', list(self.table.key))}"
 
+    def keys_are_constant(self) -> bool:
+        at = [self.names.index(k) for k in self.table.key]
+        return self.values is not None and all(_is_constant(row[i]) for row in self.values for i in at)
+
+    def first_of_each_key(self, rewriting: Rewriting, alias: str) -> str:
+        """The rows, of each key the one that comes first where they are written out, and any of them otherwise."""
+        quoted = rewriting.dialect.quoted
+        listed = ", ".join(f"f.{quoted(n)}" for n in self.names)
+        keys = ", ".join(f"f.{quoted(k)}" for k in self.table.key)
+        rows, order = self.rows(rewriting, "f", self.names), keys
+        if self.values is not None and not self.before:
+            tuples = ", ".join(
+                "(" + ", ".join([*(typed(rewriting, v.text, self.columns, n) for n, v in _named(self, row)), f"{i})"])
+                for i, row in enumerate(self.values)
+            )
+            names = ", ".join([*map(quoted, self.names), "lakemend_row"])
+            rows, order = f"(VALUES {tuples}) AS f ({names})", "f.lakemend_row"
+        numbered = (
+            f"SELECT {listed}, ROW_NUMBER() OVER (PARTITION BY {keys} ORDER BY {order}) AS lakemend_row FROM {rows}"
+        )
+        picked = ", ".join(f"g.{quoted(n)}" for n in self.names)
+        return f"(SELECT {picked} FROM ({numbered}) AS g WHERE g.lakemend_row = 1) AS {alias}"
+
 
 def rewrite_insert(rewriting: Rewriting) -> None:
     if not isinstance(rewriting.tree, exp.Insert):
@@ -314,7 +337,7 @@ def _checks(rewriting: Rewriting, incoming: Incoming) -> tuple[tuple[Check, ...]
             return (), tuple(written_key_proofs(rewriting, table))
         raise refuse_restless(rewriting, found, "the source of INSERT")
     several = values is None or len(values) > 1
-    nullable = values is None or not all(_is_constant(row[i]) for row in values for i in at)
+    nullable = not incoming.keys_are_constant()
     keys = incoming.keys(rewriting)
     return tuple(new_key_checks(rewriting, table, incoming.columns, keys, several=several, nullable=nullable)), ()
 

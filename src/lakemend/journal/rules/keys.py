@@ -83,7 +83,7 @@ def typed(rewriting: Rewriting, text: str, columns: Columns | None, name: str) -
     return text if type is None else f"CAST({text} AS {type})"
 
 
-def restless(rewriting: Rewriting, *nodes: exp.Expression | None) -> str:
+def restless(rewriting: Rewriting, *nodes: exp.Expression | None, strict: bool = True) -> str:
     """What would give other rows when it is asked a second time; nothing if all is steady."""
     steady_times = rewriting.dialect.undoes
     for root in nodes:
@@ -92,7 +92,7 @@ def restless(rewriting: Rewriting, *nodes: exp.Expression | None) -> str:
             match node:
                 case exp.Anonymous():
                     name = str(node.this).upper()
-                    if rewriting.proves and name not in _STEADY_THERE:
+                    if strict and rewriting.proves and name not in _STEADY_THERE:
                         return name  # a function of somebody's own may give anything, and afterwards it is certain
                 case exp.Func():
                     name = type(node).__name__.upper() if not hasattr(node, "sql_name") else node.sql_name().upper()
@@ -122,6 +122,7 @@ def new_key_checks(
     *,
     several: bool = True,
     nullable: bool = True,
+    there: bool = True,
     besides: str = "",
 ) -> list[Check]:
     """Checks of a query `keys` that gives the key columns of new rows under their names.
