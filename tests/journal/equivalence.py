@@ -1,8 +1,9 @@
-"""Generated statements and queries, run on plain tables and, rewritten, on journals: every table and result must be equal.
+"""Generated statements and queries, run on plain tables and, rewritten, on journals: every table and result must be
+equal.
 
 An engine is whatever has two sides: `plain` runs a statement as it is, `journaled` runs it through the rewriter. Tests
-for DuckDB, PostgreSQL and Spark implement `Engine` and call `run`. A plain side checks its keys at the end of each statement,
-as a table with a primary key that is checked then would do.
+for DuckDB, PostgreSQL and Spark implement `Engine` and call `run`. A plain side checks its keys at the end of each
+statement, as a table with a primary key that is checked then would do.
 """
 
 from __future__ import annotations
@@ -147,7 +148,9 @@ def _change(engine: Engine, statement: Statement, shapes: Sequence[Shape], tally
     if twice or plain.error is not None:
         tally.errors += 1
         if journaled.error is None:
-            raise _diverged(statement.sql, Outcome(error=plain.error or ValueError("changes a row twice")), journaled, done)
+            raise _diverged(
+                statement.sql, Outcome(error=plain.error or ValueError("changes a row twice")), journaled, done
+            )
     elif journaled.error is not None:
         raise _diverged(statement.sql, plain, journaled, done) from journaled.error
     elif plain.count is not None and journaled.count is not None and plain.count != journaled.count:
@@ -244,7 +247,9 @@ class Maker:
     def condition(self, shape: Shape, alias: str = "", depth: int = 0) -> str:
         rng = self.rng
         number = self.column(shape, rng.choice([i for i, t in enumerate(shape.columns.values()) if t == "INT"]), alias)
-        text = self.column(shape, rng.choice([i for i, t in enumerate(shape.columns.values()) if t == "VARCHAR"]), alias)
+        text = self.column(
+            shape, rng.choice([i for i, t in enumerate(shape.columns.values()) if t == "VARCHAR"]), alias
+        )
         choices = [
             f"{number} {rng.choice(['=', '<', '>', '<>', '<=', '>='])} {self.number()}",
             f"{number} IN ({self.number()}, {self.number()}, {self.number()})",
@@ -396,7 +401,9 @@ class Maker:
         twice = ""
         if len(rows) > 1:
             at = [list(shape.columns).index(k) for k in shape.key]
-            pairs = " UNION ALL ".join("SELECT " + ", ".join(f"{row[i]} AS k{n}" for n, i in enumerate(at)) for row in rows)
+            pairs = " UNION ALL ".join(
+                "SELECT " + ", ".join(f"{row[i]} AS k{n}" for n, i in enumerate(at)) for row in rows
+            )
             names = ", ".join(f"k{n}" for n in range(len(at)))
             twice = f"SELECT {names} FROM ({pairs}) AS q GROUP BY {names} HAVING COUNT(*) > 1"
         free = [n for n in shape.columns if n not in shape.key]
@@ -465,7 +472,9 @@ class Maker:
         if rng.random() < 0.3:
             columns = ", ".join(f"c{i}" for i in range(len(shape.columns)))
             return f"SELECT c0, q.c1 FROM {table} AS q ({columns}) WHERE q.c0 > 1"
-        star = rng.choice(["t.*", f"DISTINCT {self.column(shape, 1, 't')}", f"{self.value('INT', 't', shape)} AS x, t.*"])
+        star = rng.choice(
+            ["t.*", f"DISTINCT {self.column(shape, 1, 't')}", f"{self.value('INT', 't', shape)} AS x, t.*"]
+        )
         return f"SELECT {star} FROM {table} t{self.where(shape, 't')}"
 
     def aggregate(self, shape: Shape) -> str:

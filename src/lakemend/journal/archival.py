@@ -1,7 +1,7 @@
 """Moves what is superseded out of a journal into its archive. The driver and the Spark session run it.
 
-The rows that go are the ones that no current view sees: older versions, and marks of deletions. Each gets the version that
-followed it (a mark: its own), so that the archive can tell by itself what was there at a version.
+The rows that go are the ones that no current view sees: older versions, and marks of deletions. Each gets the version
+that followed it (a mark: its own), so that the archive can tell by itself what was there at a version.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ def archive(
     *,
     atomic: bool | None = None,
 ) -> Rewrite:
-    """The statements that archive a table; they must run in one transaction, and with no writer of the table beside them.
+    """The statements that archive a table; they must run in one transaction, and with no writer of the table beside
+    them.
 
-    `atomic`: whether the storage can do both at once. Without it they are refused where a dialect's usual storage cannot.
+    `atomic`: whether the storage can do both at once. Without it they are refused where a dialect's usual storage
+    cannot.
     """
     model, spelled = Model.of(model), dialect_of(dialect)
     found = model.table(table)

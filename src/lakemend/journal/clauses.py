@@ -1,12 +1,14 @@
 """Where the clauses of a changing statement stand among its tokens.
 
-The rules for INSERT, UPDATE, DELETE and MERGE ask here for the text of an assignment or a condition. Clauses are found by
-words outside of all parentheses, brackets and CASEs; what they mean stands in the tree, and the two are compared.
+The rules for INSERT, UPDATE, DELETE and MERGE ask here for the text of an assignment or a condition. Clauses are
+found by words outside of all parentheses, brackets and CASEs; what they mean stands in the tree, and the two are
+compared.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from lakemend.errors import JournalSqlError
 from lakemend.journal.source import Source
@@ -56,7 +58,7 @@ class Part:
         if not self:
             return []
         edges = [self.first - 1, *self.at(separator), self.last + 1]
-        return [self.sub(left + 1, right - 1) for left, right in zip(edges, edges[1:], strict=False)]
+        return [self.sub(left + 1, right - 1) for left, right in pairwise(edges)]
 
     def inside(self) -> Part:
         """What stands between the first parenthesis and its match, if this is all in parentheses."""

@@ -1,4 +1,6 @@
-"""The statements that make journals and archives for logical tables. The command line prints them; sessions may run them."""
+"""The statements that make journals and archives for logical tables. The command line prints them; sessions may run
+them.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Placeholders of every PEP 249 style become plain words before the statement is read, and come back afterwards.
 
-`Source` calls `neutral` on the caller's text; `Rewriting` calls `restored` on what was made of it. So no rule ever meets a
-placeholder, and each one comes back as often as its word was used.
+`Source` calls `neutral` on the caller's text; `Rewriting` calls `restored` on what was made of it. So no rule ever
+meets a placeholder, and each one comes back as often as its word was used.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def _spelled(style: str, parameter: int | str) -> str:
 
 
 def neutral(sql: str, style: str | None, code: Callable[[str], Sequence[tuple[int, int]]]) -> tuple[str, Placeholders]:
-    """The text with a word for each placeholder. `code` gives the spans of a text that are no string, name or comment."""
+    """The text with a word for each placeholder. `code` gives the spans of a text that are no string, name or
+    comment.
+    """
     if style is not None and style not in STYLES:
         raise InvalidInputError(
             f"there is no paramstyle {style!r}", remedy=f"Use one of {', '.join(STYLES)}", paramstyle=style
@@ -105,48 +107,10 @@ def _is_operator(sql: str, start: int) -> bool:
 
 
 _BEFORE_OPERANDS = frozenset(
-    [
-        "SELECT",
-        "WHERE",
-        "AND",
-        "OR",
-        "NOT",
-        "IN",
-        "LIKE",
-        "ILIKE",
-        "RLIKE",
-        "BETWEEN",
-        "SET",
-        "WHEN",
-        "THEN",
-        "ELSE",
-        "CASE",
-        "LIMIT",
-        "OFFSET",
-        "VALUES",
-        "ON",
-        "BY",
-        "HAVING",
-        "OF",
-        "IS",
-        "DISTINCT",
-        "FROM",
-        "INTERVAL",
-        "FETCH",
-        "FIRST",
-        "NEXT",
-        "RETURN",
-        "ANY",
-        "ALL",
-        "SOME",
-        "SIMILAR",
-        "TO",
-        "ESCAPE",
-        "USING",
-        "AS",
-        "TIMESTAMP",
-        "DATE",
-    ]
+    """
+    SELECT WHERE AND OR NOT IN LIKE ILIKE RLIKE BETWEEN SET WHEN THEN ELSE CASE LIMIT OFFSET VALUES ON BY HAVING
+    OF IS DISTINCT FROM INTERVAL FETCH FIRST NEXT RETURN ANY ALL SOME SIMILAR TO ESCAPE USING AS TIMESTAMP DATE
+    """.split()
 )
 
 

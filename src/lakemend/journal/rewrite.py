@@ -40,11 +40,11 @@ def rewrite(
 ) -> Rewrite:
     """Rewrites one statement.
 
-    `schema`: the columns of the logical tables, `{table: {column: type}}`. `paramstyle`: as in PEP 249; found from the text
-    if it is not given. `namespace`: the schema that names without one mean. `archives`: tables that have an archive.
-    `settled`: for a table, a version up to which its journal has one row of each key. `current`: for a table, a relation
-    that has its current rows and columns. `defaults`: for a table, the SQL of its columns' defaults. `proofs`: whether the runner can
-    look at what the statements wrote and undo them.
+    `schema`: the columns of the logical tables, `{table: {column: type}}`. `paramstyle`: as in PEP 249; found from
+    the text if it is not given. `namespace`: the schema that names without one mean. `archives`: tables that have an
+    archive. `settled`: for a table, a version up to which its journal has one row of each key. `current`: for a
+    table, a relation that has its current rows and columns. `defaults`: for a table, the SQL of its columns'
+    defaults. `proofs`: whether the runner can look at what the statements wrote and undo them.
     """
     if not isinstance(sql, str):
         raise InvalidInputError(f"a statement is a text, and this is a {type(sql).__name__}", remedy="Pass SQL")

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from sqlglot import exp
-
 from lakemend.errors import JournalError, JournalRefusedError
 from lakemend.journal.columns import Columns, Schema
 from lakemend.journal.dialects import Dialect
@@ -93,7 +91,7 @@ class Rewriting:
         self.made: Rewrite | None = None
 
     @property
-    def tree(self) -> exp.Expression:
+    def tree(self) -> Any:
         return self.source.tree
 
     @cached_property

@@ -2,8 +2,8 @@
 
 This is the one place that knows what makes a row of a journal visible. The rules and `history` take these pieces.
 
-A row is current if no row of its key has a higher version and it is no mark of a deletion. The two are asked of the same
-row: whoever filters the marks away first and then takes the newest row brings deleted rows back.
+A row is current if no row of its key has a higher version and it is no mark of a deletion. The two are asked of the
+same row: whoever filters the marks away first and then takes the newest row brings deleted rows back.
 """
 
 from __future__ import annotations

@@ -11,9 +11,8 @@ from functools import cached_property
 from typing import Any
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
 
 from lakemend.errors import JournalRefusedError, JournalSqlError
 from lakemend.journal.dialects import Dialect
@@ -83,7 +82,7 @@ class Source:
         return tokens
 
     @cached_property
-    def tree(self) -> exp.Expression:
+    def tree(self) -> Any:
         end = self.tokens[-1].end + 1 if self.tokens else 0
         try:
             trees = sqlglot.parse(self.text[:end], read=self.dialect.name)

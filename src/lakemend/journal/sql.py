@@ -15,7 +15,8 @@ VERSION_MARKER = "lakemend_version_marker"
 class Sql(str):
     """SQL with the caller's own style of placeholders.
 
-    `parameters` names, for each placeholder from left to right, the position (from 0) or the name of the caller's parameter.
+    `parameters` names, for each placeholder from left to right, the position (from 0) or the name of the caller's
+    parameter.
     """
 
     __slots__ = ("columns", "parameters", "query", "renumbers")

@@ -1,7 +1,7 @@
 """The rules, in the order in which a statement meets them.
 
-Each is a function of a `Rewriting`: the first ones refuse, the next edit the text, the last one writes the new statement.
-Each stands in a file of its own, with pairs of input and output in `tests/unit/journal/rules/*.sql`.
+Each is a function of a `Rewriting`: the first ones refuse, the next edit the text, the last one writes the new
+statement. Each stands in a file of its own, with pairs of input and output in `tests/unit/journal/rules/*.sql`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """Every word that is the name of a journaled table must have been understood as one thing or another.
 
 The strongest guard against a statement that sqlglot reads in another way than the engine: the words of the text that
-spell a journaled name are compared with the nodes of the tree. One that no node stands for, or that stands where no rule
-looks, is refused.
+spell a journaled name are compared with the nodes of the tree. One that no node stands for, or that stands where no
+rule looks, is refused.
 """
 
 from __future__ import annotations
 
-from sqlglot import exp
-from sqlglot.tokens import Token, TokenType
+from sqlglot import Token, TokenType, exp
 
 from lakemend.journal.rewriting import Rewriting
 

@@ -88,7 +88,7 @@ def _several(rewriting: Rewriting, value: Part, node: exp.EQ, count: int) -> lis
     inner = node.expression
     if row.in_parentheses and not isinstance(inner, (exp.Subquery, exp.Select)):
         parts = row.inside().split()
-        values = [e for e in inner.expressions] if isinstance(inner, (exp.Tuple, exp.Anonymous)) else [inner]
+        values = list(inner.expressions) if isinstance(inner, (exp.Tuple, exp.Anonymous)) else [inner]
         if isinstance(inner, exp.Paren):
             values = [inner.this]
         if len(parts) == count and len(values) == count:
@@ -105,7 +105,9 @@ def _several(rewriting: Rewriting, value: Part, node: exp.EQ, count: int) -> lis
 
 
 def _refuse_many_rows(rewriting: Rewriting, node: exp.Expression | None) -> None:
-    """A function that gives several rows, or takes several, means something else in the columns of a query than in SET."""
+    """A function that gives several rows, or takes several, means something else in the columns of a query than in
+    SET.
+    """
     stack = [node] if node is not None else []
     while stack:
         each = stack.pop()
@@ -114,4 +116,4 @@ def _refuse_many_rows(rewriting: Rewriting, node: exp.Expression | None) -> None
         if isinstance(each, (exp.AggFunc, exp.Window, exp.UDTF, exp.Explode, exp.GenerateSeries, exp.Inline)):
             keyword = each.sql(rewriting.dialect.name)
             raise rewriting.refuse(keyword, "a value of SET is made of one row", "Use a subquery: SET a = (SELECT …)")
-        stack += [child for child in each.iter_expressions()]
+        stack += list(each.iter_expressions())

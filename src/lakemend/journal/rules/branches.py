@@ -1,4 +1,6 @@
-"""What a statement does with each row that it looks at: the first branch whose condition holds. Used by MERGE and ON CONFLICT."""
+"""What a statement does with each row that it looks at: the first branch whose condition holds. Used by MERGE and ON
+CONFLICT.
+"""
 
 from __future__ import annotations
 

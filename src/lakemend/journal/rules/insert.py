@@ -27,31 +27,10 @@ _KEYWORDS = {
     "returning": "RETURNING",
 }
 _AFTER_PROJECTIONS = frozenset(
-    [
-        "FROM",
-        "WHERE",
-        "GROUP",
-        "HAVING",
-        "WINDOW",
-        "ORDER",
-        "LIMIT",
-        "OFFSET",
-        "FETCH",
-        "UNION",
-        "INTERSECT",
-        "EXCEPT",
-        "MINUS",
-        "QUALIFY",
-        "INTO",
-        "LATERAL",
-        "DISTRIBUTE",
-        "SORT",
-        "CLUSTER",
-        "PIVOT",
-        "UNPIVOT",
-        "TABLESAMPLE",
-        "FOR",
-    ]
+    """
+    FROM WHERE GROUP HAVING WINDOW ORDER LIMIT OFFSET FETCH UNION INTERSECT EXCEPT MINUS QUALIFY INTO LATERAL
+    DISTRIBUTE SORT CLUSTER PIVOT UNPIVOT TABLESAMPLE FOR
+    """.split()
 )
 
 
@@ -346,4 +325,4 @@ def _is_constant(value: Part) -> bool:
     """A number or a text, which is not null."""
     token = value.source.tokens[value.first]
     text = value.source.text[token.start : token.end + 1]
-    return value.first == value.last and (text[0] == "'" or text[0].isdigit()) and not text == "''"
+    return value.first == value.last and (text[0] == "'" or text[0].isdigit()) and text != "''"

@@ -1,7 +1,7 @@
 """What is checked of the keys of new rows: none is null, none is there already, none comes twice.
 
-The rules for INSERT, UPDATE, MERGE and ON CONFLICT call it with a query of the new keys. Where that query would not give
-the same rows twice, what was written is looked at afterwards instead (`written_keys`).
+The rules for INSERT, UPDATE, MERGE and ON CONFLICT call it with a query of the new keys. Where that query would not
+give the same rows twice, what was written is looked at afterwards instead (`written_keys`).
 """
 
 from __future__ import annotations
@@ -18,62 +18,20 @@ from lakemend.journal.rewriting import VERSION_MARKER, Check, Rewriting
 
 # Functions that give something else each time.
 _RESTLESS = frozenset(
-    [
-        "RAND",
-        "RANDN",
-        "RANDOM",
-        "UUID",
-        "GEN_RANDOM_UUID",
-        "UUIDV4",
-        "UUIDV7",
-        "UUID_GENERATE_V1",
-        "UUID_GENERATE_V4",
-        "NEXTVAL",
-        "SETVAL",
-        "LASTVAL",
-        "CURRVAL",
-        "CLOCK_TIMESTAMP",
-        "TIMEOFDAY",
-        "STATEMENT_TIMESTAMP",
-        "MONOTONICALLY_INCREASING_ID",
-        "SPARK_PARTITION_ID",
-        "INPUT_FILE_NAME",
-        "SHUFFLE",
-        "RANDSTR",
-        "UNIFORM",
-        "SETSEED",
-        "TXID_CURRENT",
-        "PG_BACKEND_PID",
-        "UNIXTIMESTAMP",
-        "UNIX_TIMESTAMP",
-        "CURRENTTIMESTAMP",
-        "CURRENT_TIMESTAMP",
-        "NOW",
-        "CURRENT_DATE",
-        "CURRENTDATE",
-        "CURRENT_TIME",
-        "LOCALTIMESTAMP",
-        "LOCALTIME",
-        "CURDATE",
-        "CURRENTDATETIME",
-        "REFLECT",
-        "JAVA_METHOD",
-    ]
+    """
+    RAND RANDN RANDOM UUID GEN_RANDOM_UUID UUIDV4 UUIDV7 UUID_GENERATE_V1 UUID_GENERATE_V4 NEXTVAL SETVAL
+    LASTVAL CURRVAL CLOCK_TIMESTAMP TIMEOFDAY STATEMENT_TIMESTAMP MONOTONICALLY_INCREASING_ID SPARK_PARTITION_ID
+    INPUT_FILE_NAME SHUFFLE RANDSTR UNIFORM SETSEED TXID_CURRENT PG_BACKEND_PID UNIXTIMESTAMP UNIX_TIMESTAMP
+    CURRENTTIMESTAMP CURRENT_TIMESTAMP NOW CURRENT_DATE CURRENTDATE CURRENT_TIME LOCALTIMESTAMP LOCALTIME
+    CURDATE CURRENTDATETIME REFLECT JAVA_METHOD
+    """.split()
 )
 # In one transaction PostgreSQL and DuckDB give one time.
 _STEADY_THERE = frozenset(
-    [
-        "CURRENTTIMESTAMP",
-        "CURRENT_TIMESTAMP",
-        "NOW",
-        "CURRENT_DATE",
-        "CURRENTDATE",
-        "CURRENT_TIME",
-        "LOCALTIMESTAMP",
-        "LOCALTIME",
-        "CURRVAL",
-        "LASTVAL",
-    ]
+    """
+    CURRENTTIMESTAMP CURRENT_TIMESTAMP NOW CURRENT_DATE CURRENTDATE CURRENT_TIME LOCALTIMESTAMP LOCALTIME
+    CURRVAL LASTVAL
+    """.split()
 )
 
 
@@ -141,12 +99,9 @@ def new_key_checks(
         checks.append(rewriting.check(twice, _twice(table)))
     current = rewriting.current(table, dict.fromkeys(table.key, ""))
     condition = rows.same_key(table, "lakemend_there", "lakemend_new") + (f" AND {besides}" if besides else "")
-    checks.append(
-        rewriting.check(
-            f"SELECT {listed} FROM ({keys}) AS lakemend_new WHERE EXISTS (SELECT 1 FROM ({current}) AS lakemend_there WHERE {condition})",
-            _there(table),
-        )
-    )
+    there_already = f"SELECT 1 FROM ({current}) AS lakemend_there WHERE {condition}"
+    query = f"SELECT {listed} FROM ({keys}) AS lakemend_new WHERE EXISTS ({there_already})"
+    checks.append(rewriting.check(query, _there(table)))
     return checks
 
 

@@ -1,9 +1,12 @@
-"""Columns of journaled tables that do not exist, or are named where several tables have them, are errors before anything runs.
+"""Columns of journaled tables that do not exist, or are named where several tables have them, are errors before
+anything runs.
 
 An engine would say so, too. It cannot know that the version columns are no columns of the logical table.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from sqlglot import exp
 
@@ -26,6 +29,14 @@ _CLAUSES = (
     (exp.Returning, "RETURNING"),
     (exp.When, "WHEN"),
     (exp.OnConflict, "ON CONFLICT"),
+)
+# Words that engines take for functions or units where no column has their name.
+_WORDS = frozenset(
+    """
+    current_user session_user user current_role current_catalog current_schema system_user current_database
+    localtime localtimestamp current_date current_time current_timestamp default excluded year month day hour
+    minute second week quarter epoch dow doy
+    """.split()
 )
 # The places of these parents hold words that are no columns: units, collations, names of arguments.
 _OTHER_WORDS = (exp.Collate, exp.Kwarg, exp.PropertyEQ, exp.Anonymous, exp.Interval, exp.AtTimeZone, exp.Lambda)
@@ -90,50 +101,17 @@ def _check_bare(rewriting: Rewriting, column: exp.Column, scope: Scope) -> None:
         seen += journaled
     if any(isinstance(parent, _OTHER_WORDS) for parent in _parents(column)):
         return
-    if seen and not column.this.args.get("quoted") and not _is_word(rewriting, column, name):
+    if seen and not column.this.args.get("quoted") and name not in _WORDS:
         raise _unknown(rewriting, column, seen)
 
 
-def _parents(column: exp.Column) -> list[exp.Expression]:
-    found, node = [], column.parent
+def _parents(column: exp.Column) -> list[Any]:
+    found: list[Any] = []
+    node: Any = column.parent
     while node is not None and not isinstance(node, (exp.Select, exp.Update, exp.Delete, exp.Merge, exp.Insert)):
         found.append(node)
         node = node.parent
     return found
-
-
-def _is_word(rewriting: Rewriting, column: exp.Column, name: str) -> bool:
-    """Words such as SESSION_USER, which engines take for functions where no column has their name."""
-    return name in (
-        [
-            "current_user",
-            "session_user",
-            "user",
-            "current_role",
-            "current_catalog",
-            "current_schema",
-            "system_user",
-            "current_database",
-            "localtime",
-            "localtimestamp",
-            "current_date",
-            "current_time",
-            "current_timestamp",
-            "default",
-            "excluded",
-            "year",
-            "month",
-            "day",
-            "hour",
-            "minute",
-            "second",
-            "week",
-            "quarter",
-            "epoch",
-            "dow",
-            "doy",
-        ]
-    )
 
 
 def _clause(column: exp.Column) -> str:

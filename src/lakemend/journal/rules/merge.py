@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from sqlglot import exp
 
-from lakemend.errors import JournalRefusedError, JournalSchemaError
+from lakemend.errors import JournalError, JournalRefusedError, JournalSchemaError
 from lakemend.journal.clauses import Part, first_of, leading_with, lost, whole
 from lakemend.journal.columns import Columns
 from lakemend.journal.model import Table
@@ -79,7 +81,7 @@ class _Merge:
         self.present = f"{self.alias}.{quoted(table.key[0])} IS NOT NULL"
         self.absent = f"{self.alias}.{quoted(table.key[0])} IS NULL"
         self.current = f"({rewriting.current(table, self.columns)}) AS {self.alias}"
-        self.key_changes: list[tuple[str, str, str]] = []
+        self.key_changes: list[tuple[str, str, _When]] = []
 
     def _read_whens(self, body: Part, starts: list[int]) -> list[_When]:
         source = self.rewriting.source
@@ -229,14 +231,14 @@ class _Merge:
             if then.name.upper() == "DO NOTHING" and word == "DO":
                 return Branch(condition, None, inserts=when.kind == "by target")
         if isinstance(then, exp.Update) and word == "UPDATE" and when.kind != "by target":
-            return Branch(condition, self._updated(when, then, condition))
+            return Branch(condition, self._updated(when, then))
         if isinstance(then, exp.Insert) and word == "INSERT" and when.kind == "by target":
             return Branch(condition, self._inserted(when, then), inserts=True)
         raise rewriting.refuse(
             when.action.text, f"it cannot follow WHEN … {when.kind}", "Use INSERT, UPDATE, DELETE or DO NOTHING"
         )
 
-    def _updated(self, when: _When, then: exp.Update, condition: str) -> dict[str, str]:
+    def _updated(self, when: _When, then: exp.Update) -> dict[str, str]:
         rewriting, quoted = self.rewriting, self.rewriting.dialect.quoted
         if then.args.get("where") is not None:
             raise rewriting.refuse("WHERE", "a WHEN has its condition before THEN", "Write WHEN MATCHED AND …")
@@ -250,8 +252,12 @@ class _Merge:
         values = self._kept()
         for name, given in assigned.items():
             if name in self.table.key:
+                if when.kind == "by source":
+                    raise rewriting.refuse(
+                        f"SET {name}", "MERGE cannot change a key", "Leave the key out of SET, or use UPDATE"
+                    )
                 if not self._is_joined(name, given):
-                    self.key_changes.append((name, given.text, condition))
+                    self.key_changes.append((name, given.text, when))
                 continue
             values[name] = given.text
         return values | {name: f"{self.alias}.{quoted(name)}" for name in self.table.key}
@@ -283,14 +289,11 @@ class _Merge:
         values = {name: f"{source}.{self.rewriting.dialect.quoted(name)}" for name in self.columns}
         if when.kind == "matched":
             for key in self.table.key:
-                self.key_changes.append((key, values[key], self._own_condition(when)))
+                self.key_changes.append((key, values[key], when))
                 values[key] = f"{self.alias}.{self.rewriting.dialect.quoted(key)}"
         elif when.kind == "by source":
             raise self.rewriting.refuse(what, "no row of the source matched", "Name the columns")
         return values
-
-    def _own_condition(self, when: _When) -> str:
-        return f"({when.condition.text})" if when.condition else ""
 
     def _inserted(self, when: _When, then: exp.Insert) -> dict[str, str]:
         rewriting, source = self.rewriting, self.rewriting.source
@@ -344,13 +347,16 @@ class _Merge:
             checks.append(
                 one_change_check(rewriting, self.table, f"{self.with_}SELECT {keys} FROM {outer} WHERE {where}")
             )
-        for key, text, condition in self.key_changes:
-            changed = f"CASE WHEN {typed(rewriting, text, self.columns, key)} = {self.alias}.{quoted(key)} THEN FALSE ELSE TRUE END"
-            where = " AND ".join(filter(None, (self.present, condition, changed)))
+        joined = [when for when in self.whens if when.kind != "by source"]
+        for key, text, when in self.key_changes:
+            at = joined.index(when)
+            alone = [Branch(p.condition, p.values if n == at else None) for n, p in enumerate(pairs)]
+            same = f"{typed(rewriting, text, self.columns, key)} = {self.alias}.{quoted(key)}"
+            changed = f"CASE WHEN {same} THEN FALSE ELSE TRUE END"
+            where = " AND ".join(f"({c})" for c in (self.present, applies(alone), changed) if c)
             listed = ", ".join(f"{self.alias}.{quoted(k)}" for k in self.table.key)
-            checks.append(
-                rewriting.check(f"{self.with_}SELECT {listed} FROM {outer} WHERE {where}", _key_change(self.table, key))
-            )
+            query = f"{self.with_}SELECT {listed} FROM {outer} WHERE {where}"
+            checks.append(rewriting.check(query, _key_change(self.table, key)))
         inserting = only(pairs, "inserts")
         if any(b.values is not None for b in inserting):
             keys = ", ".join(
@@ -363,7 +369,7 @@ class _Merge:
         return checks
 
 
-def _key_change(table: Table, key: str):  # type: ignore[no-untyped-def]
+def _key_change(table: Table, key: str) -> Callable[[Any], JournalError]:
     return lambda row: JournalRefusedError(
         f"MERGE would change the key column {key} of {table}",
         cause="the value that SET gives is not the one of the row",

@@ -71,58 +71,10 @@ def _first_words(rewriting: Rewriting) -> str:
 
 
 _OTHERS = frozenset(
-    [
-        "EXPLAIN",
-        "LOCK",
-        "EXECUTE",
-        "COPY",
-        "ALTER",
-        "DROP",
-        "TRUNCATE",
-        "GRANT",
-        "REVOKE",
-        "CACHE",
-        "UNCACHE",
-        "ANALYZE",
-        "ANALYSE",
-        "VACUUM",
-        "REINDEX",
-        "CLUSTER",
-        "COMMENT",
-        "REFRESH",
-        "DESCRIBE",
-        "DESC",
-        "SHOW",
-        "CALL",
-        "DO",
-        "PREPARE",
-        "DECLARE",
-        "SET",
-        "RESET",
-        "TABLE",
-        "LOAD",
-        "MSCK",
-        "REPLACE",
-        "OPTIMIZE",
-        "PRAGMA",
-        "SUMMARIZE",
-        "EXPORT",
-        "IMPORT",
-        "ATTACH",
-        "CHECKPOINT",
-        "PIVOT",
-        "UNPIVOT",
-        "USE",
-        "SECURITY",
-        "LISTEN",
-        "NOTIFY",
-        "BEGIN",
-        "CLEAR",
-        "ADD",
-        "LIST",
-        "DEALLOCATE",
-        "FETCH",
-        "MOVE",
-        "CLOSE",
-    ]
+    """
+    EXPLAIN LOCK EXECUTE COPY ALTER DROP TRUNCATE GRANT REVOKE CACHE UNCACHE ANALYZE ANALYSE VACUUM REINDEX
+    CLUSTER COMMENT REFRESH DESCRIBE DESC SHOW CALL DO PREPARE DECLARE SET RESET TABLE LOAD MSCK REPLACE
+    OPTIMIZE PRAGMA SUMMARIZE EXPORT IMPORT ATTACH CHECKPOINT PIVOT UNPIVOT USE SECURITY LISTEN NOTIFY BEGIN
+    CLEAR ADD LIST DEALLOCATE FETCH MOVE CLOSE
+    """.split()
 )
