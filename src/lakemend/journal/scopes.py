@@ -176,6 +176,8 @@ class _Walk:
         if with_ is not None:
             env, later = self._with(with_, env, later, scope)
         match node:
+            case exp.Hint():
+                return  # names in hints are aliases, and stay what they are
             case exp.Select():
                 self._select(node, env, later, Scope(scope))
             case exp.Update() | exp.Delete() | exp.Merge():
@@ -305,7 +307,7 @@ class _Walk:
         table = self.names.match(node)
         if table is not None and not node.args.get("db") and self.names.fold(node.this) in env | later:
             raise JournalRefusedError(
-                f"WITH defines {node.name}, which is the table that the statement changes",
+                f"WITH {node.name} has the name of the table that the statement changes",
                 cause="engines differ on which of the two is meant",
                 remedy="Give the WITH query another name",
                 keyword=f"WITH {node.name}",

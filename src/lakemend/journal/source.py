@@ -72,6 +72,7 @@ class Source:
                 remedy="Pass one statement at a time",
                 keyword=";",
             )
+        self._refuse_comments(tokens)
         in_code = sum(parameter_of(t.text) for t in tokens if t.token_type is TokenType.VAR)
         if words_in(self.text) != in_code:
             raise JournalSqlError(
@@ -80,6 +81,19 @@ class Source:
                 sql=self.given,
             )
         return tokens
+
+    def _refuse_comments(self, tokens: list[Token]) -> None:
+        """Comments whose end is another one for the engine would hide or show a part of the statement."""
+        comments = [comment for token in tokens for comment in token.comments]
+        continued = self.dialect.name == "spark" and any(c.endswith("\\") for c in comments)
+        nested = not self.dialect.nested_comments and any("/*" in c for c in comments)
+        if continued or nested:
+            raise JournalRefusedError(
+                "a comment in the statement has no certain end",
+                cause="a line comment ends with \\" if continued else "/* stands inside of a comment",
+                remedy="Leave the comment out",
+                keyword="\\" if continued else "/*",
+            )
 
     @cached_property
     def tree(self) -> Any:

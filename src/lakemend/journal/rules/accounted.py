@@ -47,7 +47,7 @@ def every_name_is_accounted_for(rewriting: Rewriting) -> None:
     }
     looked_up = {id(use.node) for use in rewriting.resolution.uses}
     for table in source.tree.find_all(exp.Table):
-        if id(table) not in looked_up:
+        if id(table) not in looked_up and table.find_ancestor(exp.Hint) is None:
             raise rewriting.refuse(
                 table.sql(rewriting.dialect.name),
                 "a table is named where none is expected",
@@ -70,6 +70,8 @@ def every_name_is_accounted_for(rewriting: Rewriting) -> None:
         is_table = isinstance(node.parent, exp.Table)
         if source.word(before) in _BEFORE_NAMES and not is_table and not _qualifies(node, source.word(index + 1)):
             raise _unexplained(rewriting, token, index)
+        if _is_bare_alias(rewriting, node, index):
+            raise _unexplained(rewriting, token, index)
         if source.word(before) == "TABLE" and not _is_target(rewriting, node):
             raise _unexplained(rewriting, token, index)
         if (
@@ -89,6 +91,25 @@ def _text(rewriting: Rewriting, token: Token) -> str:
 def _qualifies(node: exp.Identifier, following: str) -> bool:
     """`SELECT … USING (depts.x)`, `JOIN LATERAL f(depts.x)`: a qualifier names a relation that the scope knows."""
     return isinstance(node.parent, exp.Column) and (following == "." or node.arg_key == "this")
+
+
+def _is_bare_alias(rewriting: Rewriting, node: exp.Identifier, index: int) -> bool:
+    """`FROM word depts`: an alias, or the table after a word that sqlglot does not know."""
+    source = rewriting.source
+    if (
+        not isinstance(node.parent, exp.TableAlias)
+        or node.arg_key != "this"
+        or not isinstance(node.parent.parent, exp.Table)
+    ):
+        return False
+    aliased = node.parent.parent.this
+    if (
+        not isinstance(aliased, exp.Identifier)
+        or aliased.quoted
+        or rewriting.names.fold(aliased) in rewriting.names.journaled
+    ):
+        return False
+    return source.word(index - 1) != "AS" and source.word(index - 2) in (*_BEFORE_NAMES, ",")
 
 
 def _is_target(rewriting: Rewriting, node: exp.Identifier) -> bool:

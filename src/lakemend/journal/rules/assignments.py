@@ -36,11 +36,20 @@ def read_assignments(
         if not equals or not isinstance(node, exp.EQ):
             raise lost(rewriting.source, "an assignment of SET")
         value = piece.sub(equals[0] + 1, piece.last)
+        if not value:
+            raise lost(rewriting.source, "a value of SET")
+        left = piece.sub(piece.first, equals[0] - 1)
         if isinstance(node.this, (exp.Tuple, exp.Paren)):
             targets = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this.this]
+            listed = left.inside().split() if left.in_parentheses else []
+            if len(listed) != len(targets) or any(part.first != part.last for part in listed):
+                raise lost(rewriting.source, "the columns of SET")
             for target, (text, inner) in zip(targets, _several(rewriting, value, node, len(targets)), strict=True):
                 _assign(rewriting, found, table, columns, target, text, inner)
         else:
+            width = 3 if isinstance(node.this, exp.Column) and node.this.args.get("table") is not None else 1
+            if isinstance(node.this, exp.Column) and left.last - left.first + 1 != width:
+                raise lost(rewriting.source, "the column of SET")
             _assign(rewriting, found, table, columns, node.this, value, node.expression)
     return found
 

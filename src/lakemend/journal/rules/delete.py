@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from lakemend.journal.clauses import first_of, leading_with, lost, whole
 from lakemend.journal.rewriting import VERSION_MARKER, Rewriting
-from lakemend.journal.rules.update import target_alias
+from lakemend.journal.rules.target import after_target, target_alias
 
 _KNOWN = {"this", "using", "where", "with_"}
 
@@ -30,6 +30,9 @@ def rewrite_delete(rewriting: Rewriting) -> None:
     using_at = first_of(body, "USING") if tree.args.get("using") else None
     where_at = first_of(body, "WHERE")
     if (where_at is None) != (tree.args.get("where") is None) or (using_at is None) != (not tree.args.get("using")):
+        raise lost(source, "USING or WHERE")
+    first = next((i for i in (using_at, where_at) if i is not None), len(source.tokens))
+    if after_target(rewriting, at + 2) != first:
         raise lost(source, "USING or WHERE")
     where = body.sub(where_at + 1, body.last) if where_at is not None else body.sub(0, -1)
     if where and source.word(where.first) == "CURRENT" and source.word(where.first + 1) == "OF":

@@ -13,6 +13,7 @@ from lakemend.journal.columns import Columns
 from lakemend.journal.model import Table
 from lakemend.journal.rewriting import VERSION_MARKER, Check, Rewriting
 from lakemend.journal.rules.keys import new_key_checks, refuse_restless, restless, typed, written_key_proofs
+from lakemend.journal.rules.target import after_target
 
 _KNOWN = {"this", "expression", "with_", "conflict"}
 _KEYWORDS = {
@@ -127,20 +128,16 @@ def read_insert(rewriting: Rewriting) -> Incoming:
     before, at = leading_with(source)
     if source.word(at) != "INSERT" or source.word(at + 1) != "INTO":
         raise lost(source, "INSERT INTO")
-    at = _after_target(rewriting)
+    at = after_target(rewriting, at + (3 if source.word(at + 2) == "TABLE" else 2))
     listed: list[str] | None = None
     columns = rewriting.schema.known(table)
     if isinstance(tree.this, exp.Schema):
         part = whole(source)
         if source.word(at) != "(":
             raise lost(source, "the column list")
-        at = part.closing(at) + 1
-        listed = [column_name(rewriting, table, columns, node) for node in tree.this.expressions]
-        twice = next((n for n in listed if listed.count(n) > 1), None)
-        if twice is not None:
-            raise JournalSchemaError(
-                f"the column list of INSERT names {twice} twice", remedy="Name each column once", column=twice
-            )
+        closing = part.closing(at)
+        listed = named_columns(rewriting, table, columns, part.sub(at, closing), tree.this.expressions)
+        at = closing + 1
     else:
         columns = rewriting.schema.needed(table, "INSERT without a column list")
     body = whole(source).sub(at, _end_of_source(rewriting, at))
@@ -202,13 +199,20 @@ def column_name(rewriting: Rewriting, table: Table, columns: Columns | None, nod
     )
 
 
-def _after_target(rewriting: Rewriting) -> int:
-    """The first token after the target's name and alias."""
-    node = rewriting.target.node
-    alias = node.args.get("alias")
-    last = alias.this if alias is not None and alias.this is not None else node.this
-    end = last.meta["end"]
-    return next(i for i, token in enumerate(rewriting.source.tokens) if token.start > end)
+def named_columns(
+    rewriting: Rewriting, table: Table, columns: Columns | None, listed: Part, nodes: list[Any]
+) -> list[str]:
+    """The stored names of a column list in parentheses."""
+    parts = listed.inside().split() if listed.in_parentheses else []
+    if len(parts) != len(nodes) or any(part.first != part.last for part in parts):
+        raise lost(rewriting.source, "the column list")
+    names = [column_name(rewriting, table, columns, node) for node in nodes]
+    twice = next((n for n in names if names.count(n) > 1), None)
+    if twice is not None:
+        raise JournalSchemaError(
+            f"the column list of INSERT names {twice} twice", remedy="Name each column once", column=twice
+        )
+    return names
 
 
 def _end_of_source(rewriting: Rewriting, at: int) -> int:

@@ -61,15 +61,20 @@ def _hidden(rewriting: Rewriting, name: str) -> bool:
 
 def _check_qualified(rewriting: Rewriting, column: exp.Column, scope: Scope) -> None:
     qualifier = rewriting.names.fold(column.args["table"])
-    relation = scope.find(qualifier)
-    if relation is None or relation.table is None:
+    named = [r for level in scope for r in level.relations if r.name == qualifier]
+    if not named or named[0].table is None:
         return
     name = rewriting.names.fold(column.this)
-    unknown = name not in relation.columns if relation.columns is not None else _hidden(rewriting, name)
-    if unknown and not (relation.columns is None and name not in _system(rewriting) and not _hidden(rewriting, name)):
-        raise _unknown(rewriting, column, [relation])
-    if relation.columns is None and name in _system(rewriting):
-        raise _unknown(rewriting, column, [relation])
+    if rewriting.dialect.name != "postgres" and any(_may_have(rewriting, r, name) for r in named[1:]):
+        return  # engines other than PostgreSQL look further out
+    if not _may_have(rewriting, named[0], name):
+        raise _unknown(rewriting, column, named[:1])
+
+
+def _may_have(rewriting: Rewriting, relation: Relation, name: str) -> bool:
+    if relation.columns is not None:
+        return name in relation.columns
+    return relation.table is None or not (_hidden(rewriting, name) or name in _system(rewriting))
 
 
 def _system(rewriting: Rewriting) -> frozenset[str]:

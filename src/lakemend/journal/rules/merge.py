@@ -16,9 +16,9 @@ from lakemend.journal.parameters import parameter_of
 from lakemend.journal.rewriting import VERSION_MARKER, Check, Rewriting
 from lakemend.journal.rules.assignments import Assigned, read_assignments
 from lakemend.journal.rules.branches import Branch, applies, ending, only, value
-from lakemend.journal.rules.insert import column_name
+from lakemend.journal.rules.insert import named_columns
 from lakemend.journal.rules.keys import new_key_checks, one_change_check, refuse_restless, restless, typed
-from lakemend.journal.rules.update import target_alias
+from lakemend.journal.rules.target import after_target, target_alias
 from lakemend.journal.source import identifier_span
 
 _KNOWN = {"this", "using", "on", "whens", "with_"}
@@ -69,7 +69,7 @@ class _Merge:
         using_at = first_of(body, "USING")
         on_at = first_of(body, "ON", after=using_at or 0)
         whens = [i for i in body.at("WHEN") if on_at is not None and i > on_at]
-        if using_at is None or on_at is None or not whens:
+        if using_at is None or on_at is None or not whens or after_target(rewriting, at + 2) != using_at:
             raise lost(source, "USING, ON or WHEN")
         self.whens = self._read_whens(body, whens)
         self.source_alias = self._source_alias()
@@ -306,7 +306,7 @@ class _Merge:
             listed = then.this.expressions if isinstance(then.this, (exp.Tuple, exp.Schema)) else [then.this]
             if isinstance(then.this, exp.Paren):
                 listed = [then.this.this]
-            names = [column_name(rewriting, self.table, self.columns, node) for node in listed]
+            names = named_columns(rewriting, self.table, self.columns, when.action.sub(first, closing), list(listed))
             first = closing + 1
         if source.word(first) != "VALUES":
             raise rewriting.refuse(
@@ -314,7 +314,7 @@ class _Merge:
             )
         row = when.action.sub(first + 1, when.action.last)
         values = row.inside().split() if row.in_parentheses else []
-        if len(values) != len(names) or len(set(names)) != len(names) or not all(values):
+        if len(values) != len(names) or not all(values):
             raise JournalSchemaError(
                 f"INSERT in MERGE gives {len(values)} values for {len(names)} columns of {self.table}",
                 remedy="Give one value for each column, and name each column once",

@@ -12,7 +12,7 @@ from lakemend.journal.rules.assignments import Assigned, read_assignments
 from lakemend.journal.rules.branches import Branch, applies, value
 from lakemend.journal.rules.insert import Incoming, read_insert
 from lakemend.journal.rules.keys import new_key_checks, one_change_check, refuse_restless, restless, written_key_proofs
-from lakemend.journal.rules.update import target_alias
+from lakemend.journal.rules.target import target_alias
 
 _KNOWN = {"action", "conflict_keys", "expressions", "where"}
 
@@ -28,6 +28,7 @@ def rewrite_on_conflict(rewriting: Rewriting) -> None:
             raise rewriting.refuse(keyword, "a journal knows its key alone", "Write ON CONFLICT with the key columns")
     incoming = read_insert(rewriting)
     _refuse_other_keys(rewriting, incoming, conflict)
+    _refuse_other_words(rewriting, incoming, conflict)
     missing = next((k for k in incoming.table.key if k not in incoming.names), None)
     if missing is not None:
         raise JournalSchemaError(
@@ -62,6 +63,23 @@ def _refuse_other_keys(rewriting: Rewriting, incoming: Incoming, conflict: exp.E
             f"the key of {incoming.table} is {', '.join(incoming.table.key)}, and a journal knows no other",
             "Name the key columns",
         )
+
+
+def _refuse_other_words(rewriting: Rewriting, incoming: Incoming, conflict: exp.Expression) -> None:
+    """`ON CONFLICT (a, b) DO NOTHING` and `… DO UPDATE SET`, and no word more."""
+    source = rewriting.source
+    at = incoming.source.last + 3
+    keys = conflict.args.get("conflict_keys") or []
+    if keys:
+        closing = whole(source).closing(at) if source.word(at) == "(" else at
+        listed = whole(source).sub(at, closing)
+        parts = listed.inside().split() if listed.in_parentheses else []
+        if len(parts) != len(keys) or any(part.first != part.last for part in parts):
+            raise lost(source, "the columns of ON CONFLICT")
+        at = closing + 1
+    last = [source.word(i) for i in range(at, min(at + 3, len(source.tokens)))]
+    if not (last == ["DO", "NOTHING"] or last == ["DO", "UPDATE", "SET"]):
+        raise lost(source, "DO NOTHING or DO UPDATE SET")
 
 
 def _joined(rewriting: Rewriting, incoming: Incoming, excluded: str, alias: str) -> str:

@@ -61,13 +61,11 @@ def _refused(rewriting: Rewriting, keyword: str) -> JournalRefusedError:
 
 def _first_words(rewriting: Rewriting) -> str:
     """`DROP TABLE`, `LOCK TABLE`, `EXPLAIN`."""
-    source = rewriting.source
-    first = source.word(0)
-    second = source.word(1)
+    words = re.findall(r"\w+", rewriting.source.text)[:2]
     pairs = ("TABLE", "INDEX", "VIEW", "IMMEDIATE", "DATABASE", "SCHEMA", "SEQUENCE", "TRIGGER", "MATERIALIZED")
-    if first and second in pairs:
-        return f"{first} {second}"
-    return first or re.sub(r"\s.*", "", source.given.strip())
+    if len(words) == 2 and words[1].upper() in pairs:
+        return " ".join(words).upper()
+    return words[0].upper() if words else rewriting.source.text
 
 
 _OTHERS = frozenset(

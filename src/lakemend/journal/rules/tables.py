@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlglot import exp
 
 from lakemend.errors import JournalRefusedError
@@ -34,7 +36,7 @@ def read_current_rows(rewriting: Rewriting) -> None:
         end = last[1]
         version = None
         if use.node.args.get("version") is not None:
-            version, end = _moment(rewriting, end)
+            version, end = _moment(rewriting, end, use.node.args["version"].expression)
         if version is None:
             rows = rewriting.current(use.table, columns)
         else:
@@ -70,7 +72,7 @@ def _covers(rewriting: Rewriting, star: exp.Expression, use: Use) -> bool:
     return rewriting.names.fold(star.args["table"]) == rewriting.names.fold(named)
 
 
-def _moment(rewriting: Rewriting, after: int) -> tuple[str, int]:
+def _moment(rewriting: Rewriting, after: int, node: Any) -> tuple[str, int]:
     """The version of `FOR VERSION AS OF 3` as SQL, and where the clause ends."""
     source, model = rewriting.source, rewriting.model
     index = next((i for i, token in enumerate(source.tokens) if token.start >= after), len(source.tokens))
@@ -89,6 +91,8 @@ def _moment(rewriting: Rewriting, after: int) -> tuple[str, int]:
     is_text = text[:1] in "'\""
     if token is None or not (is_text or (text.isdigit() and first == last) or parameter_of(text)):
         raise _no_moment(text)
+    if not isinstance(node, (exp.Literal, exp.Column, exp.Cast)):
+        raise _no_moment(node.sql(rewriting.dialect.name) if node is not None else text)
     at_time = kind in ("TIMESTAMP", "SYSTEM_TIME")
     if at_time and model.version_type == "BIGINT":
         raise rewriting.refuse(

@@ -17,6 +17,7 @@ from lakemend.journal.rules.keys import (
     typed,
     written_key_proofs,
 )
+from lakemend.journal.rules.target import after_target, target_alias
 
 _KNOWN = {"this", "expressions", "from_", "where", "with_"}
 
@@ -33,8 +34,8 @@ def rewrite_update(rewriting: Rewriting) -> None:
     columns = rewriting.schema.needed(table, "UPDATE")
     before, at = leading_with(source)
     body = whole(source).sub(at, len(source.tokens) - 1)
-    set_at = first_of(body, "SET")
-    if set_at is None or source.word(at) != "UPDATE":
+    set_at = after_target(rewriting, at + 1)
+    if source.word(set_at) != "SET" or source.word(at) != "UPDATE":
         raise lost(source, "SET")
     from_at = first_of(body, "FROM", after=set_at, unless_after="DISTINCT")
     where_at = first_of(body, "WHERE", after=set_at)
@@ -49,16 +50,6 @@ def rewrite_update(rewriting: Rewriting) -> None:
     if where and source.word(where.first) == "CURRENT" and source.word(where.first + 1) == "OF":
         raise rewriting.refuse("CURRENT OF", "a cursor is on a row of the journal", "Name the row by its key")
     Update(rewriting, table, columns, before, assigned, others, where).finish()
-
-
-def target_alias(rewriting: Rewriting) -> str:
-    """The name under which a statement knows its target, as the caller wrote it."""
-    node = rewriting.target.node
-    alias = node.args.get("alias")
-    named = alias.this if alias is not None and alias.this is not None else node.this
-    if alias is not None and alias.args.get("columns"):
-        raise rewriting.refuse("a column list of an alias", "the target's columns keep their names", "Leave it out")
-    return rewriting.source.text[named.meta["start"] : named.meta["end"] + 1]
 
 
 class Update:
