@@ -268,8 +268,7 @@ class Maker:
                 f"({self.condition(shape, alias, 1)} OR {self.condition(shape, alias, 1)})",
                 f"{number} IN (SELECT {key} FROM {self.table(other)} o WHERE {self.condition(other, 'o', 1)})",
                 f"EXISTS (SELECT 1 FROM {self.table(other)} AS o WHERE {key} = {outer}{self.column(shape, 0)})",
-                f"NOT EXISTS (SELECT * FROM {self.table(other)} AS o WHERE {key} = {outer}{self.column(shape, 0)} "
-                f"AND {self.condition(other, 'o', 1)})",
+                f"NOT EXISTS (SELECT * FROM {self.table(other)} AS o WHERE {key} = {outer}{self.column(shape, 0)})",
                 f"{number} > (SELECT MIN({key}) FROM {self.table(other)} o)",
             ]
         return rng.choice(choices)
