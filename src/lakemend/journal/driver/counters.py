@@ -74,26 +74,36 @@ class Counter:
 
     @property
     def last(self) -> str:
-        """The version that this transaction took last."""
+        """The version that was `taken` last, if it was kept."""
         return f'(SELECT "last" FROM {self.name})'
 
-    def next(self) -> str:
-        last = '"last"'
+    def next(self, last: str = '"last"') -> str:
+        """The version after `last`, and after every one in the journal where an index finds it."""
         if self.indexed:
-            last = f'greatest("last", (SELECT max({self.version}) FROM {self.journal}))'
+            last = f"greatest({last}, (SELECT max({self.version}) FROM {self.journal}))"
         return _NEXT[self.type].format(last=last)
 
     def bump(self) -> str:
         return f'UPDATE {self.name} SET "last" = {self.next()}'
 
-    def taken(self, guards: tuple[str, ...]) -> str:
-        """The WITH clause that takes a version, unless a guard (a condition) raises or the snapshot is stale."""
-        conditions = "".join(f" AND {guard}" for guard in guards)
+    def taken(self, guards: tuple[str, ...], *, kept: bool) -> str:
+        """The WITH clause that takes a version, unless a guard (a condition) raises or the snapshot is stale.
+
+        A transaction changes the counter once: after that, the versions that it took are in the journal's index. Where
+        there is none, or where later statements ask for the version (`kept`), it changes the counter each time.
+        """
+        stale = f"CAST('{STALE}' || CAST(clock_timestamp() AS TEXT) AS {_TYPE[self.type]})"
+        version = f'coalesce((SELECT "last" FROM "lakemend_taken"), {stale})'
+        untaken = ""
+        if self.indexed and not kept:
+            mine = "k.xmin = CAST(pg_current_xact_id() AS xid)"
+            untaken = f" AND NOT ({mine})"
+            version = f"CASE WHEN {mine} THEN {self.next('k.last')} ELSE {version} END"
         return (
-            f'WITH "lakemend_taken" AS (UPDATE {self.name} SET "last" = {self.next()} '
-            f'WHERE "last" = (SELECT "last" FROM {self.name}){conditions} RETURNING "last"), '
-            '"lakemend_version" AS MATERIALIZED (SELECT coalesce((SELECT "last" FROM "lakemend_taken"), '
-            f"CAST('{STALE}' || CAST(clock_timestamp() AS TEXT) AS {_TYPE[self.type]})) AS \"last\") "
+            f'WITH "lakemend_taken" AS (UPDATE {self.name} AS k SET "last" = {self.next("k.last")} '
+            f'WHERE k."last" = (SELECT "last" FROM {self.name}){untaken} RETURNING k."last"), '
+            f'"lakemend_version" AS MATERIALIZED (SELECT CASE WHEN {" AND ".join(guards)} THEN {version} END AS "last" '
+            f"FROM {self.name} AS k) "
         )
 
 

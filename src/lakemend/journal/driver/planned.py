@@ -140,7 +140,9 @@ class Planner:
         for number, check in enumerate(rewritten.proofs, len(rewritten.checks)):
             query = check.query.bound(shown.last)
             rest.append(Text(f"SELECT {raised(str.__str__(query), number)}", tuple(query.parameters), as_given))
-        whole = _behind(shown.taken(tuple(guards)), str.__str__(first))
+        whole = _behind(
+            shown.taken(tuple(guards), kept=bool(rest) or rewritten.affected is not None), str.__str__(first)
+        )
         return Plan(
             kind=rewritten.kind,
             first=Text(whole, (*parameters, *first.parameters), as_given),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from itertools import chain
-from typing import Any
+from typing import Any, NoReturn
 
 import psycopg
 from psycopg import pq
@@ -63,19 +63,21 @@ def typed(connection: Any, plan: Plan | None = None) -> Iterator[None]:
     """Errors of the journal are psycopg's, too; those of the database are the journal's where it raised them."""
     try:
         yield
-    except LakemendError as error:
-        if isinstance(error, psycopg.Error):
-            raise
+    except (LakemendError, psycopg.Error) as error:
+        _raise(error, connection, plan)
+
+
+def _raise(error: Exception, connection: Any, plan: Plan | None = None) -> NoReturn:
+    if isinstance(error, LakemendError):
         raise as_of_driver(error, psycopg) from error.__cause__
-    except psycopg.Error as error:
-        if plan is None:
-            raise
-        if is_changed_table(error):
-            connection._journal.doubt()
-        own = meant(error, plan)
-        if own is None:
-            raise
-        raise as_of_driver(own, psycopg) from error
+    if plan is None:
+        raise error
+    if is_changed_table(error):
+        connection._journal.doubt()
+    own = meant(error, plan)
+    if own is None:
+        raise error
+    raise as_of_driver(own, psycopg) from error
 
 
 class _Planning:
@@ -139,18 +141,18 @@ class JournalCursor(_Planning):
     def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
         plain: Callable[..., Any] = super().execute  # type: ignore[misc]
         connection = self._conn
-        with typed(connection):
+        plan = None
+        try:
             plan = self._plan(query, params)
-        if plan is None:
-            return plain(query, params, **options)
-        arguments = plan.first.arguments(params)
-        with typed(connection, plan):
+            if plan is None:
+                return plain(query, params, **options)
+            arguments = plan.first.arguments(params)
             if plan.counter is None:
-                plain(plan.first.sql, arguments, **options)
-                return self
-            affected = running.change(
-                Port(connection), plan, params, self._synced(lambda: plain(plan.first.sql, arguments, **options))
-            )
+                return plain(plan.first.sql, arguments, **options)
+            run = self._synced(lambda: plain(plan.first.sql, arguments, **options))
+            affected = running.change(Port(connection), plan, params, run)
+        except (LakemendError, psycopg.Error) as error:
+            _raise(error, connection, plan)
         self._told(plan, affected)
         return self
 
