@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import sqlglot
+from sqlglot import Dialect as SqlglotDialect
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
@@ -97,9 +98,8 @@ class Source:
 
     @cached_property
     def tree(self) -> Any:
-        end = self.tokens[-1].end + 1 if self.tokens else 0
         try:
-            trees = sqlglot.parse(self.text[:end], read=self.dialect.name)
+            trees = SqlglotDialect.get_or_raise(self.dialect.name).parser().parse(self.tokens, self.text)
         except SqlglotError as error:
             raise self._unreadable(error) from None
         except RecursionError:

@@ -29,7 +29,7 @@ def read_assignments(
     """The assignments of a SET clause, by stored column name."""
     found: dict[str, Assigned] = {}
     pieces = part.split()
-    if len(pieces) != len(nodes):
+    if not pieces or len(pieces) != len(nodes):
         raise lost(rewriting.source, "an assignment of SET")
     for piece, node in zip(pieces, nodes, strict=True):
         equals = piece.at("=")

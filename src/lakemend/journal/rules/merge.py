@@ -21,6 +21,12 @@ from lakemend.journal.rules.keys import new_key_checks, one_change_check, refuse
 from lakemend.journal.rules.target import after_target, target_alias
 from lakemend.journal.source import identifier_span
 
+_HEADS = (
+    ("MATCHED",),
+    ("NOT", "MATCHED"),
+    ("NOT", "MATCHED", "BY", "TARGET"),
+    ("NOT", "MATCHED", "BY", "SOURCE"),
+)
 _KNOWN = {"this", "using", "on", "whens", "with_"}
 
 
@@ -102,6 +108,9 @@ class _Merge:
             if matched != bool(node.args.get("matched")) or by_source != (
                 not matched and bool(node.args.get("source"))
             ):
+                raise lost(source, "MATCHED")
+            head = when.sub(start + 1, (and_at if and_at is not None else then) - 1)
+            if not any(self._says(head, *words) for words in _HEADS):
                 raise lost(source, "MATCHED")
             condition = when.sub(and_at + 1, then - 1) if and_at is not None else when.sub(0, -1)
             found.append(_When(node, condition, when.sub(then + 1, end - 1)))
@@ -226,9 +235,9 @@ class _Merge:
         then = when.node.args["then"]
         word = rewriting.source.word(when.action.first)
         if isinstance(then, exp.Var):
-            if then.name.upper() == "DELETE" and word == "DELETE" and when.kind != "by target":
+            if self._says(when.action, "DELETE") and when.kind != "by target":
                 return Branch(condition, self._kept(), deletes=True)
-            if then.name.upper() == "DO NOTHING" and word == "DO":
+            if self._says(when.action, "DO", "NOTHING"):
                 return Branch(condition, None, inserts=when.kind == "by target")
         if isinstance(then, exp.Update) and word == "UPDATE" and when.kind != "by target":
             return Branch(condition, self._updated(when, then))
@@ -238,12 +247,17 @@ class _Merge:
             when.action.text, f"it cannot follow WHEN … {when.kind}", "Use INSERT, UPDATE, DELETE or DO NOTHING"
         )
 
+    def _says(self, part: Part, *words: str) -> bool:
+        """Whether a part is these words and nothing else."""
+        found = [self.rewriting.source.word(i) for i in range(part.first, part.last + 1)]
+        return found == list(words)
+
     def _updated(self, when: _When, then: exp.Update) -> dict[str, str]:
         rewriting, quoted = self.rewriting, self.rewriting.dialect.quoted
         if then.args.get("where") is not None:
             raise rewriting.refuse("WHERE", "a WHEN has its condition before THEN", "Write WHEN MATCHED AND …")
-        set_at = first_of(when.action, "SET")
-        if when.action.last == when.action.first + 1 or any(isinstance(e, exp.Star) for e in then.expressions):
+        set_at = when.action.first + 1 if rewriting.source.word(when.action.first + 1) == "SET" else None
+        if self._says(when.action, "UPDATE", "SET", "*"):
             return self._all("UPDATE SET *", when)
         if set_at is None:
             raise lost(rewriting.source, "SET")
@@ -297,7 +311,7 @@ class _Merge:
 
     def _inserted(self, when: _When, then: exp.Insert) -> dict[str, str]:
         rewriting, source = self.rewriting, self.rewriting.source
-        if isinstance(then.this, exp.Star):
+        if self._says(when.action, "INSERT", "*"):
             return self._all("INSERT *", when)
         first = when.action.first + 1
         names = list(self.columns)

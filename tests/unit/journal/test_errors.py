@@ -1,0 +1,134 @@
+"""What is said of statements that cannot be rewritten as they stand."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from lakemend.errors import InvalidInputError, JournalError, JournalSchemaError, JournalSqlError
+from lakemend.journal import rewrite
+from tests.unit.journal.pairs import MODEL, SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("sql", "clause", "column"),
+    [
+        ("SELECT nme FROM depts", "SELECT", "nme"),
+        ("SELECT name FROM depts WHERE d = 1", "WHERE", "d"),
+        ("SELECT d.nme FROM depts d", "SELECT", "nme"),
+        ("SELECT version_number FROM depts", "SELECT", "version_number"),
+        ("SELECT name FROM depts ORDER BY depts.subsequent_version_number", "ORDER BY", "subsequent_version_number"),
+        ("SELECT deptno FROM depts JOIN emps ON true", "SELECT", "deptno"),
+        ("UPDATE depts SET name = nme", "SET", "nme"),
+        ("DELETE FROM depts WHERE nme = 1", "WHERE", "nme"),
+        ("SELECT ctid FROM depts", "SELECT", "ctid"),
+    ],
+)
+def test_unknown_and_ambiguous_columns(sql: str, clause: str, column: str) -> None:
+    with pytest.raises(JournalSchemaError) as caught:
+        rewrite(sql, MODEL, "postgres", SCHEMA)
+    assert (caught.value.clause, caught.value.column) == (clause, column)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM depts",
+        "SELECT d.* FROM depts d",
+        "SELECT name FROM depts NATURAL JOIN x",
+        "SELECT a FROM depts AS d(a, b)",
+        "SELECT count(d) FROM depts d",
+        "UPDATE depts SET name = 'x'",
+        "INSERT INTO depts VALUES (1, 'x')",
+        "MERGE INTO depts USING x ON true WHEN MATCHED THEN DELETE",
+    ],
+)
+def test_a_schema_that_is_missing(sql: str) -> None:
+    with pytest.raises(JournalSchemaError, match="needs the columns of depts"):
+        rewrite(sql, MODEL, "postgres")
+
+
+def test_version_columns_are_hidden_without_a_schema_too() -> None:
+    for sql in ("SELECT version_number FROM depts", "INSERT INTO depts (deptno, version_number) VALUES (1, 2)"):
+        with pytest.raises(JournalSchemaError, match="version_number"):
+            rewrite(sql, MODEL, "postgres")
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("INSERT INTO depts (deptno, nme) VALUES (1, 'x')", "nme is no column"),
+        ("INSERT INTO depts (deptno, deptno) VALUES (1, 2)", "twice"),
+        ("INSERT INTO depts (deptno, name) VALUES (1)", "1 values for 2 columns"),
+        ("INSERT INTO depts (deptno) SELECT a, b FROM x", "2 values for 1 columns"),
+        ("UPDATE depts SET nme = 1", "nme is no column"),
+        ("UPDATE depts SET name = 'a', name = 'b'", "assigns name twice"),
+        ("INSERT INTO depts (name) VALUES ('a') ON CONFLICT DO NOTHING", "no value for deptno"),
+        ("MERGE INTO depts USING x ON true WHEN NOT MATCHED THEN INSERT (name) VALUES ('a')", "no value for deptno"),
+        ("MERGE INTO depts t USING x s ON true WHEN NOT MATCHED THEN INSERT VALUES (t.deptno, 'a')", "NOT MATCHED"),
+    ],
+)
+def test_columns_that_are_set(sql: str, said: str) -> None:
+    with pytest.raises(JournalSchemaError, match=said):
+        rewrite(sql, MODEL, "postgres", SCHEMA)
+
+
+def test_a_key_that_spark_would_have_to_make() -> None:
+    with pytest.raises(JournalSchemaError, match="no value for deptno"):
+        rewrite("INSERT INTO depts (name) VALUES ('a')", MODEL, "spark", SCHEMA)
+    # PostgreSQL may have a default for it, and what was written is looked at afterwards.
+    made = rewrite("INSERT INTO depts (name) VALUES ('a')", MODEL, "postgres", SCHEMA)
+    assert (len(made.checks), len(made.proofs)) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELEC * FROM depts", "SELECT * FROM depts WHERE", "SELECT 'a FROM depts", "depts", "UPDATE depts"]
+)
+def test_what_cannot_be_read(sql: str) -> None:
+    with pytest.raises(JournalError) as caught:
+        rewrite(sql, MODEL, "postgres", SCHEMA)
+    assert caught.value.remedy
+
+
+def test_arguments() -> None:
+    with pytest.raises(InvalidInputError, match="dialect"):
+        rewrite("SELECT 1", MODEL, "oracle")
+    with pytest.raises(InvalidInputError, match="text"):
+        rewrite(None, MODEL)  # type: ignore[arg-type]
+    wrong: Any = {"depts": "deptno"}
+    with pytest.raises(JournalSchemaError, match="depts"):
+        rewrite("SELECT * FROM depts", MODEL, "spark", wrong)
+    with pytest.raises(JournalSchemaError, match="names as its key"):
+        rewrite("SELECT * FROM depts", MODEL, "spark", {"depts": {"id": "INT"}})
+    with pytest.raises(JournalSqlError):
+        rewrite("SELECT * FROM depts WHERE " + "(" * 3000 + "1" + ")" * 3000, MODEL, "spark", SCHEMA)
+
+
+def test_nothing_to_do() -> None:
+    for sql in (
+        "",
+        " ; ",
+        "COMMIT",
+        "SELECT 1",
+        "SELECT depts_journal.name FROM depts_journal",
+        "CREATE TABLE x (a INT)",
+    ):
+        made = rewrite(sql, MODEL, "postgres", SCHEMA)
+        assert (made.kind, made.statements[0], made.writes) == ("unchanged", sql, ())
+
+
+def test_it_is_fast() -> None:
+    sql = "UPDATE depts SET name = upper(name) WHERE deptno = 5"
+    joins = "\n".join(f"LEFT JOIN emps e{n} ON e{n}.deptno = d.deptno AND e{n}.ename <> 'x{n}'" for n in range(60))
+    long = "SELECT " + ",\n".join(f"d.name AS c{n}" for n in range(140)) + f"\nFROM depts d\n{joins}"
+    for text, limit in ((sql, 0.005), (long, 0.05)):
+        best = min(_seconds(text) for _ in range(5))
+        assert best < limit
+
+
+def _seconds(sql: str) -> float:
+    start = time.process_time()
+    rewrite(sql, MODEL, "spark", SCHEMA)
+    return time.process_time() - start
