@@ -84,6 +84,7 @@ class Counter:
         return _NEXT[self.type].format(last=last)
 
     def bump(self) -> str:
+        """A statement after which the counter is beyond every version."""
         return f'UPDATE {self.name} SET "last" = {self.next()}'
 
     def taken(self, guards: tuple[str, ...], *, kept: bool) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
 from typing import Any
@@ -16,7 +16,7 @@ from lakemend.errors import InvalidInputError, JournalRefusedError, LakemendErro
 from lakemend.journal.driver import running
 from lakemend.journal.driver.facts import facts_of
 from lakemend.journal.driver.failures import as_of_driver, is_changed_table, meant
-from lakemend.journal.driver.planned import Plan, Text
+from lakemend.journal.driver.planned import Plan, Text, is_named
 from lakemend.journal.driver.state import State
 from lakemend.journal.model import Model
 
@@ -317,7 +317,7 @@ def _paramstyle(driver: ModuleType, parameters: Any) -> str:
         return "none"
     style = str(driver.paramstyle)
     if style in ("format", "pyformat"):
-        return "pyformat" if isinstance(parameters, Mapping) else "format"
+        return "pyformat" if is_named(parameters) else "format"
     return style
 
 

@@ -7,7 +7,6 @@ writes from one snapshot (counters.py), so its rows are those that the checks sa
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,6 +26,11 @@ _WITH = re.compile(r"\s*WITH\s+(RECURSIVE\s+)?", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"%(?:\(([^)]+)\)(.)|(.))", re.DOTALL)
 
 
+def is_named(values: Any) -> bool:
+    """Whether parameters come by name."""
+    return type(values) not in (tuple, list) and isinstance(values, Mapping)
+
+
 @dataclass(frozen=True)
 class Text:
     """SQL, and for each of its placeholders the position or name of the caller's parameter."""
@@ -38,7 +42,7 @@ class Text:
 
     def arguments(self, values: Any) -> Any:
         """The caller's values as this text takes them."""
-        if values is None or self.as_given or isinstance(values, Mapping):
+        if values is None or self.as_given or is_named(values):
             return values
         return [values[place] for place in self.parameters]
 
@@ -63,7 +67,7 @@ class Plan:
 
     def takes(self, values: Any) -> bool:
         """Whether these are as many values as the caller's text has placeholders."""
-        if self.placeholders is None or values is None or isinstance(values, Mapping):
+        if self.placeholders is None or values is None or is_named(values):
             return True
         return self.placeholders == len(values)
 
@@ -77,7 +81,7 @@ class Planner:
     def __init__(self, model: Model, facts: Facts) -> None:
         self.model = model
         self.facts = facts
-        self._plans: OrderedDict[tuple[str, str], Plan | None] = OrderedDict()
+        self._plans: dict[tuple[str, str], Plan] = {}
         spellings = {s for t in model.tables for s in (t.name, t.name.replace('"', '""'))}
         # U&"d\\0061ta" is a name, too.
         self._names = re.compile("|".join([*map(re.escape, sorted(spellings)), "U&"]), re.IGNORECASE)
@@ -90,16 +94,17 @@ class Planner:
         """What to run for a statement; None if it concerns no journaled table. `paramstyle` is PEP 249's, or none."""
         if not self.mentions(text):
             return None
-        found = (text, paramstyle)
-        if found in self._plans:
-            self._plans.move_to_end(found)
-            return self._plans[found]
         plan = self._made(text, paramstyle)
-        if len(text) <= _LONGEST_KEPT:
-            self._plans[found] = plan
+        runs = plan is not None and (plan.counter is None or self.facts.counted(plan.counter))
+        if plan is not None and runs and len(text) <= _LONGEST_KEPT:
+            self._plans[text, paramstyle] = plan
             if len(self._plans) > _KEPT:
-                self._plans.popitem(last=False)
+                self._plans.pop(next(iter(self._plans)), None)
         return plan
+
+    def known(self, text: str, paramstyle: str) -> Plan | None:
+        """The plan, if it was made before."""
+        return self._plans.get((text, paramstyle))
 
     def _made(self, text: str, paramstyle: str) -> Plan | None:
         percents = paramstyle in ("format", "pyformat")

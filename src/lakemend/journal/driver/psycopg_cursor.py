@@ -6,7 +6,7 @@ prepared statements are psycopg's; what is different is the text that is sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from itertools import chain
@@ -19,7 +19,7 @@ from psycopg.rows import tuple_row
 from lakemend.errors import JournalRefusedError, LakemendError
 from lakemend.journal.driver import running
 from lakemend.journal.driver.failures import as_of_driver, is_changed_table, meant
-from lakemend.journal.driver.planned import Plan, Text
+from lakemend.journal.driver.planned import Plan, Text, is_named
 from lakemend.journal.driver.state import State
 
 _IDLE = pq.TransactionStatus.IDLE
@@ -87,7 +87,7 @@ class _Planning:
 
     def _plan(self, query: Any, params: Any) -> Plan | None:
         state: State = self._conn._journal
-        text = self._text_of(query)
+        text = query if type(query) is str else self._text_of(query)
         port = Port(self._conn)
         plan = state.plan(text, self._paramstyle(params), port.query, idle=port.idle)
         if plan is None:
@@ -99,8 +99,6 @@ class _Planning:
         return plan
 
     def _text_of(self, query: Any) -> str:
-        if isinstance(query, str):
-            return query
         if isinstance(query, bytes):
             return query.decode(self._conn.info.encoding)
         if hasattr(query, "as_string"):
@@ -120,11 +118,11 @@ class _Planning:
         return text
 
     def _paramstyle(self, params: Any) -> str:
-        if isinstance(self, psycopg.RawCursor):
-            return "none" if params is None else "numeric_dollar"
         if params is None:
             return "none"
-        return "pyformat" if isinstance(params, Mapping) else "format"
+        if isinstance(self, psycopg.RawCursor):
+            return "numeric_dollar"
+        return "pyformat" if is_named(params) else "format"
 
     def _only_queries(self, plan: Plan | None, what: str) -> None:
         if plan is not None and plan.kind != "select":

@@ -51,6 +51,8 @@ def archive(port: Port, table: str) -> int:
     counts: list[int] = []
 
     def run() -> None:
+        # What this transaction took of versions may be in the journal alone, and leave it now.
+        port.beside(Text(stored.counter.bump()), None)
         for statement in rewritten.statements:
             counts.append(port.count(Text(str.__str__(statement.bound(stored.counter.last)))))
             # Whoever reads the journal keeps others from altering it: what held after the first statement holds on.

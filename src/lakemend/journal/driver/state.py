@@ -20,6 +20,8 @@ Query = Callable[[str], Sequence[Sequence[Any]]]
 
 # Statements after which a held lock is still held, and nothing that was asked of the database has changed.
 _HARMLESS = re.compile(r"\s*(select|insert|update|delete|merge|with|values|show|table|fetch|copy)\b", re.IGNORECASE)
+# What is asked of the past is partly in archives, which another connection may have made meanwhile.
+_PAST = re.compile(r"\bas\s+of\b", re.IGNORECASE)
 _CHANGING = re.compile(
     r"\b(search_path|alter|create|drop|reset|discard|rollback|abort|role|authorization)\b", re.IGNORECASE
 )
@@ -44,17 +46,24 @@ class State:
 
     def plan(self, text: str, paramstyle: str, query: Query, *, idle: bool) -> Plan | None:
         """What to run for the statement. `query` runs SQL on the connection; `idle`: no transaction is open there."""
+        plan = None if self._archiveless and _PAST.search(text) else self.planner.known(text, paramstyle)
+        if plan is not None and not (self._doubtful or self._undoable):
+            return plan
         if not self.planner.mentions(text):
             return None
         if idle and self._undoable:
             self._doubtful, self._undoable = True, False
-        if self._doubtful:
+        if self._doubtful or (self._archiveless and _PAST.search(text)):
             self.refresh(query)
             self._doubtful, self._undoable = False, not idle
         plan = self.planner.plan(text, paramstyle)
         if plan and plan.counter and not self.facts.counted(plan.counter):
             raise uncounted(plan.table, plan.counter)
         return plan
+
+    @property
+    def _archiveless(self) -> bool:
+        return len(self.facts.archives) < len(self.facts.stored)
 
     def refresh(self, query: Query) -> None:
         facts = facts_of(query, self._model, self.facts)
