@@ -163,6 +163,21 @@ class Source:
         return Sql(self.given, self.placeholders.found)
 
 
+def statements_of(text: str, dialect: Dialect) -> list[str]:
+    """The statements of a script, without the semicolons between them."""
+    try:
+        tokens = sqlglot.tokenize(text, read=dialect.name)
+    except SqlglotError as error:
+        raise JournalSqlError(
+            f"the script cannot be read as {dialect.name} SQL",
+            cause=" ".join(_without_marks(str(error)).split()),
+            remedy="Correct it; nothing was run",
+        ) from None
+    ends = [token.start for token in tokens if token.token_type is TokenType.SEMICOLON] + [len(text)]
+    starts = [0] + [end + 1 for end in ends]
+    return [piece for s, e in zip(starts, ends, strict=False) if (piece := text[s:e].strip())]
+
+
 _OPENS = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSES = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 
