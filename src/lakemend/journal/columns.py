@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -81,16 +82,34 @@ class Schema:
         return found
 
 
-# Texts of these types are cut by a cast to their length where an assignment would fail.
-_TEXTS = ("CHAR", "VARCHAR", "TEXT", "STRING", "BPCHAR", "CHARACTER", "NAME", "CITEXT", "NCHAR", "NVARCHAR")
+_LENGTH = re.compile(r"\s*\(\s*\d+\s*\)")
+_TEXTS = ("VARCHAR", "TEXT", "STRING", "CHARACTER VARYING", "NVARCHAR", "CHAR VARYING")
+_PADDED = ("CHAR", "CHARACTER", "BPCHAR", "NCHAR")
+_SERIALS = {"SERIAL": "INTEGER", "BIGSERIAL": "BIGINT", "SMALLSERIAL": "SMALLINT"}
 
 
-def cast_type(type: str | None) -> str | None:
-    """The type that a value may be cast to without another result than its assignment has; None for texts."""
-    if not type:
+def cast_type(type: str | None, dialect: Dialect) -> str | None:
+    """The type that a value may be cast to with no other result than its assignment has; None if there is none.
+
+    A cast to a text of a length would cut it where an assignment fails, so texts are cast to texts of any length.
+    """
+    if not type or not type.strip():
         return None
-    first = type.strip().upper().replace("(", " ").split()
-    if not first or first[0] in _TEXTS:
+    bare = _LENGTH.sub("", type).strip()
+    base = bare.upper().removesuffix("[]")
+    if base in _TEXTS or base in _PADDED:
+        if bare.endswith("]"):
+            return bare
+        if dialect.name in ("spark", "hive"):
+            return "STRING"
+        if base in _PADDED:
+            return "BPCHAR" if dialect.name == "postgres" else "VARCHAR"
+        return bare
+    if base in ("BIT", "BIT VARYING", "VARBIT", "BINARY", "VARBINARY"):
         return None
     # Whatever is stored in a serial column is its integer.
-    return {"SERIAL": "INTEGER", "BIGSERIAL": "BIGINT", "SMALLSERIAL": "SMALLINT"}.get(first[0], type)
+    return _SERIALS.get(base, type)
+
+
+def is_text(type: str | None) -> bool:
+    return bool(type) and _LENGTH.sub("", str(type)).strip().upper() in (*_TEXTS, *_PADDED)

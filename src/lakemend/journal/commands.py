@@ -15,7 +15,7 @@ import click
 
 from lakemend.errors import InvalidInputError
 from lakemend.journal.archival import archive as archival
-from lakemend.journal.columns import Schema, cast_type
+from lakemend.journal.columns import Schema, is_text
 from lakemend.journal.ddl import init as ddl
 from lakemend.journal.dialects import dialect_of
 from lakemend.journal.model import Model
@@ -185,7 +185,7 @@ def _read(path: Path | None) -> Any:
 
 def _value(text: str, type: str | None) -> Any:
     """A value from the command line, as its column's type wants it."""
-    if type is None or cast_type(type) is None:
+    if type is None or is_text(type):
         return text
     try:
         return int(text)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from lakemend.errors import InvalidInputError, JournalRefusedError
 from lakemend.journal.dialects import Dialect, dialect_of
@@ -36,7 +36,7 @@ def rewrite(
     settled: Mapping[str, Any] | None = None,
     current: Mapping[str, str] | None = None,
     defaults: Mapping[str, Mapping[str, str]] | None = None,
-    proofs: bool | None = None,
+    proofs: bool | Literal["all"] | None = None,
 ) -> Rewrite:
     """Rewrites one statement.
 
@@ -44,7 +44,8 @@ def rewrite(
     the text if it is not given. `namespace`: the schema that names without one mean. `archives`: tables that have an
     archive. `settled`: for a table, a version up to which its journal has one row of each key. `current`: for a
     table, a relation that has its current rows and columns. `defaults`: for a table, the SQL of its columns'
-    defaults. `proofs`: whether the runner can look at what the statements wrote and undo them.
+    defaults. `proofs`: whether the runner can look at what the statements wrote and undo them; "all": it would rather
+    do so than check the keys of an INSERT before.
     """
     if not isinstance(sql, str):
         raise InvalidInputError(f"a statement is a text, and this is a {type(sql).__name__}", remedy="Pass SQL")
@@ -53,9 +54,19 @@ def rewrite(
     source = Source(sql, spelled, paramstyle)
     if not _may_concern(sql, model, spelled):
         return Rewrite("unchanged", (source.unchanged(),))
-    undoes = spelled.undoes if proofs is None else proofs
+    undoes = spelled.undoes if proofs is None else bool(proofs)
     rewriting = Rewriting(
-        source, model, spelled, schema, namespace, archives, settled or {}, current or {}, defaults or {}, undoes
+        source,
+        model,
+        spelled,
+        schema,
+        namespace,
+        archives,
+        settled or {},
+        current or {},
+        defaults or {},
+        undoes,
+        proofs == "all",
     )
     for rule in RULES:
         rule(rewriting)

@@ -76,6 +76,7 @@ class Rewriting:
         current: Mapping[str, str],
         defaults: Mapping[str, Mapping[str, str]],
         proves: bool,
+        proves_all: bool,
     ) -> None:
         self.source = source
         self.model = model
@@ -88,6 +89,8 @@ class Rewriting:
         self._current = current
         self._defaults = defaults
         self.proves = proves
+        # The runner looks at what was written rather than ahead.
+        self.proves_all = proves_all
         self.made: Rewrite | None = None
 
     @property
@@ -109,7 +112,7 @@ class Rewriting:
         """The current rows of a table as a query: of the relation that the runner has for them, or of the journal."""
         names = None if columns is None else list(columns)
         relation = self._current.get(str(table), self._current.get(table.name))
-        if relation is not None and before is None:
+        if relation is not None:
             return self.rows.plain(relation, names)
         return self.rows.current(table, names, self.settled_version(table), before)
 

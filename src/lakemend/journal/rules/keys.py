@@ -37,7 +37,7 @@ _STEADY_THERE = frozenset(
 
 def typed(rewriting: Rewriting, text: str, columns: Columns | None, name: str) -> str:
     """A value as its column will store it."""
-    type = cast_type((columns or {}).get(name))
+    type = cast_type((columns or {}).get(name), rewriting.dialect)
     return text if type is None else f"CAST({text} AS {type})"
 
 

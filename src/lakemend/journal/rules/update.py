@@ -115,11 +115,18 @@ class Update:
     def _value(self, name: str) -> str:
         return self.assigned[name].text if name in self.assigned else f"{self.alias}.{self._quoted(name)}"
 
+    def _assigned(self, name: str) -> str:
+        """A value where it goes into its column at once. Only a row of values needs to be told its type."""
+        text = self._value(name)
+        node = self.assigned[name].node if name in self.assigned else None
+        is_row = isinstance(node, exp.Tuple) or (isinstance(node, exp.Anonymous) and str(node.this).upper() == "ROW")
+        return typed(self.rewriting, text, self.columns, name) if is_row else text
+
     def _quoted(self, name: str) -> str:
         return self.rewriting.dialect.quoted(name)
 
     def _in_place(self) -> str:
-        values = ", ".join(map(self._value, self.columns))
+        values = ", ".join(map(self._assigned, self.columns))
         return f"{self.with_}SELECT {values}, {VERSION_MARKER}, NULL {self.matched}"
 
     def _old(self, name: str) -> str:
@@ -127,9 +134,13 @@ class Update:
 
     def _pairs(self) -> str:
         """Each row that matches, as it is to be and as it was."""
-        new = (f"{typed(self.rewriting, self._value(n), self.columns, n)} AS {self._quoted(n)}" for n in self.columns)
+        new = (f"{self._cast(n)} AS {self._quoted(n)}" for n in self.columns)
         old = (f"{self.alias}.{self._quoted(n)} AS {self._old(n)}" for n in self.columns)
         return f"SELECT {', '.join((*new, *old))} {self.matched}"
+
+    def _cast(self, name: str) -> str:
+        text = self._value(name)
+        return typed(self.rewriting, text, self.columns, name) if name in self.assigned else text
 
     def _is_old_of(self, old: str, new: str) -> str:
         return " AND ".join(f"{old}.{self._old(k)} = {new}.{self._quoted(k)}" for k in self.table.key)

@@ -6,7 +6,7 @@ INSERT INTO depts_journal (deptno, name, version_number, subsequent_version_numb
 -- the first WHEN that applies
 -- dialect: postgres
 MERGE INTO depts t USING src s ON t.deptno = s.b WHEN MATCHED AND s.a IS NULL THEN DELETE WHEN MATCHED THEN UPDATE SET name = s.a;
-INSERT INTO depts_journal (deptno, name, version_number, subsequent_version_number) SELECT t.deptno, CASE WHEN (s.a IS NULL) THEN t.name ELSE s.a END, :version, CASE WHEN (s.a IS NULL) THEN :version ELSE NULL END FROM src s JOIN (SELECT c.deptno, c.name FROM depts_journal AS c WHERE c.subsequent_version_number IS NULL AND NOT EXISTS (SELECT 1 FROM depts_journal AS n WHERE n.deptno = c.deptno AND n.version_number > c.version_number)) AS t ON t.deptno = s.b;
+INSERT INTO depts_journal (deptno, name, version_number, subsequent_version_number) SELECT t.deptno, CASE WHEN (s.a IS NULL) THEN t.name ELSE CAST(s.a AS VARCHAR) END, :version, CASE WHEN (s.a IS NULL) THEN :version ELSE NULL END FROM src s JOIN (SELECT c.deptno, c.name FROM depts_journal AS c WHERE c.subsequent_version_number IS NULL AND NOT EXISTS (SELECT 1 FROM depts_journal AS n WHERE n.deptno = c.deptno AND n.version_number > c.version_number)) AS t ON t.deptno = s.b;
 
 -- rows that no source row matches
 -- dialect: postgres
