@@ -302,7 +302,8 @@ class Maker:
         values = [self.value(type) for type in shape.columns.values()]
         for index, name in enumerate(shape.columns):
             if name in shape.key:
-                values[index] = self.number() if self.rng.random() < 0.98 else "NULL"
+                key = self.number() if self.rng.random() < 0.7 else f"({self.number()} + 0)"
+                values[index] = key if self.rng.random() < 0.98 else "NULL"
         return values
 
     def insert_values(self, shape: Shape) -> Statement:

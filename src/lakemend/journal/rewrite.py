@@ -9,12 +9,13 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
-from lakemend.errors import InvalidInputError, JournalRefusedError
+from lakemend.errors import InvalidInputError, JournalRefusedError, JournalSqlError
 from lakemend.journal.dialects import Dialect, dialect_of
 from lakemend.journal.model import Model
 from lakemend.journal.rewriting import Rewrite, Rewriting
 from lakemend.journal.rules import RULES
 from lakemend.journal.source import Source
+from lakemend.journal.sql import Sql
 
 # Statements whose text is made when they run: what they touch cannot be known before.
 _HIDDEN = re.compile(r"\A(?:\s|--[^\n]*\n|/\*.*?\*/)*EXECUTE\s+IMMEDIATE\b", re.IGNORECASE | re.DOTALL)
@@ -51,9 +52,10 @@ def rewrite(
         raise InvalidInputError(f"a statement is a text, and this is a {type(sql).__name__}", remedy="Pass SQL")
     spelled = dialect_of(dialect)
     model = Model.of(model)
-    source = Source(sql, spelled, paramstyle)
     if not _may_concern(sql, model, spelled):
-        return Rewrite("unchanged", (source.unchanged(),))
+        return Rewrite("unchanged", (_unread(sql, spelled, paramstyle),))
+    source = Source(sql, spelled, paramstyle)
+    source.refuse_own_words()
     undoes = spelled.undoes if proofs is None else bool(proofs)
     rewriting = Rewriting(
         source,
@@ -73,6 +75,14 @@ def rewrite(
         if rewriting.made is not None:
             return rewriting.made
     raise AssertionError("no rule wrote the statement")  # the first rule lets through what a later one writes
+
+
+def _unread(sql: str, dialect: Dialect, paramstyle: str | None) -> Sql:
+    """A statement that names no journaled table, as it is. What cannot be read here may be fine for the engine."""
+    try:
+        return Source(sql, dialect, paramstyle).unchanged()
+    except JournalSqlError:
+        return Sql(sql)
 
 
 def _may_concern(sql: str, model: Model, dialect: Dialect) -> bool:

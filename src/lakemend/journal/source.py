@@ -29,19 +29,22 @@ class Source:
     """One statement."""
 
     def __init__(self, sql: str, dialect: Dialect, paramstyle: str | None = None) -> None:
+        self.given = sql
+        self.dialect = dialect
+        self.placeholders: Placeholders
+        self.text, self.placeholders = neutral(sql, paramstyle, self._code)
+        self._edits: dict[int, tuple[int, str]] = {}
+
+    def refuse_own_words(self) -> None:
+        """The words that rewriting uses mean something to it, and so to nobody else."""
         for word in (WORD, VERSION_MARKER, *_OWN_NAMES):
-            if word in sql.lower():
+            if word in self.given.lower():
                 raise JournalRefusedError(
                     f"the statement uses the word {word}",
                     cause="it is a name of ours in rewritten statements",
                     remedy="Use another name",
                     keyword=word,
                 )
-        self.given = sql
-        self.dialect = dialect
-        self.placeholders: Placeholders
-        self.text, self.placeholders = neutral(sql, paramstyle, self._code)
-        self._edits: dict[int, tuple[int, str]] = {}
 
     def _tokenized(self, sql: str) -> list[Token]:
         try:

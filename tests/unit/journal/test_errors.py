@@ -132,3 +132,49 @@ def _seconds(sql: str) -> float:
     start = time.process_time()
     rewrite(sql, MODEL, "spark", SCHEMA)
     return time.process_time() - start
+
+
+@pytest.mark.parametrize(
+    ("sql", "errors"),
+    [
+        ("INSERT INTO depts VALUES (1, 'a')", ["DuplicateKeyError"]),
+        ("INSERT INTO depts VALUES ($1, 'a')", ["NullKeyError", "DuplicateKeyError"]),
+        ("INSERT INTO depts VALUES (1, 'a'), (2, 'b')", ["DuplicateKeyError", "DuplicateKeyError"]),
+        ("INSERT INTO depts SELECT b, a FROM x", ["NullKeyError", "DuplicateKeyError", "DuplicateKeyError"]),
+        ("INSERT INTO depts VALUES ($1, 'a') ON CONFLICT DO NOTHING", ["NullKeyError"]),
+        ("INSERT INTO depts VALUES (1, 'a') ON CONFLICT (deptno) DO UPDATE SET name = 'x'", []),
+        (
+            "INSERT INTO depts VALUES ($1, 'a'), ($2, 'b') ON CONFLICT (deptno) DO UPDATE SET name = excluded.name",
+            ["NullKeyError", "CardinalityError"],
+        ),
+        ("UPDATE depts SET name = 'x'", []),
+        ("UPDATE depts SET name = x.a FROM x WHERE x.b = deptno", ["CardinalityError"]),
+        ("UPDATE depts SET deptno = deptno + 1", ["NullKeyError", "DuplicateKeyError", "DuplicateKeyError"]),
+        ("DELETE FROM depts USING x WHERE x.b = deptno", []),
+        ("MERGE INTO depts t USING x s ON t.deptno = s.b WHEN MATCHED THEN DELETE", ["CardinalityError"]),
+        (
+            "MERGE INTO depts t USING x s ON t.deptno = s.b WHEN MATCHED THEN UPDATE SET deptno = s.b + 1",
+            ["CardinalityError", "JournalRefusedError"],
+        ),
+        (
+            "MERGE INTO depts t USING x s ON t.deptno = s.b WHEN NOT MATCHED THEN INSERT VALUES (s.b, s.a)",
+            ["NullKeyError", "DuplicateKeyError", "DuplicateKeyError"],
+        ),
+    ],
+)
+def test_what_is_checked_first(sql: str, errors: list[str]) -> None:
+    made = rewrite(sql, MODEL, "postgres", SCHEMA)
+    assert [type(check.error((1,))).__name__ for check in made.checks] == errors
+    assert made.proofs == ()
+
+
+def test_what_is_checked_afterwards() -> None:
+    sql = "INSERT INTO depts VALUES (nextval('s'), 'a')"
+    made = rewrite(sql, MODEL, "postgres", SCHEMA)
+    assert made.checks == ()
+    assert [type(proof.error(None)).__name__ for proof in made.proofs] == ["NullKeyError"] + ["DuplicateKeyError"] * 2
+    made = rewrite(
+        "INSERT INTO depts SELECT b, a FROM x", MODEL, "spark", SCHEMA, proofs="all", current={"depts": "now"}
+    )
+    assert made.checks == ()
+    assert "EXISTS (SELECT 1 FROM (SELECT c.deptno FROM now AS c) AS b" in made.proofs[2].query

@@ -35,7 +35,9 @@ _PLACES: set[tuple[type[exp.Expression], str]] = {
 }
 # Words after which a name is no alias, whatever the tree says.
 _BEFORE_NAMES = frozenset(
-    ["FROM", "JOIN", "INTO", "UPDATE", "TABLE", "ONLY", "USING", "DESCRIBE", "VIEW", "IDENTIFIER", "LATERAL"]
+    """
+    FROM JOIN INTO UPDATE TABLE ONLY USING DESCRIBE VIEW IDENTIFIER LATERAL PIVOT UNPIVOT SUMMARIZE SHOW STREAM
+    """.split()
 )
 
 

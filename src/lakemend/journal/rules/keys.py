@@ -97,6 +97,8 @@ def new_key_checks(
     if several:
         twice = f"SELECT {listed} FROM ({keys}) AS lakemend_new GROUP BY {listed} HAVING COUNT(*) > 1"
         checks.append(rewriting.check(twice, _twice(table)))
+    if not there:
+        return checks
     current = rewriting.current(table, dict.fromkeys(table.key, ""))
     condition = rows.same_key(table, "lakemend_there", "lakemend_new") + (f" AND {besides}" if besides else "")
     there_already = f"SELECT 1 FROM ({current}) AS lakemend_there WHERE {condition}"
