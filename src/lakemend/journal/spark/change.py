@@ -8,7 +8,9 @@ Nothing is written before every proof has passed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,12 +21,14 @@ from lakemend.errors import CardinalityError, DuplicateKeyError, JournalRefusedE
 from lakemend.journal.model import Model, Table
 from lakemend.journal.rewriting import Check, Rewrite
 from lakemend.journal.spark.pinned import Pinned, Storage
-from lakemend.journal.spark.relations import Relations
+from lakemend.journal.spark.relations import Relations, keep, release
 from lakemend.journal.sql import Sql
 from lakemend.report import Report
 from lakemend.table.names import quoted
 
 _COUNT = "__lakemend_count"
+# The current rows of a small table are made once for a statement that reads them more often than this.
+_OFTEN, _FEW = 2, 1_000_000
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,8 @@ class Change:
     storage: Storage
     pinned: Pinned
     relations: Relations
-    journal: str  # the name that stands for the journal in its texts
+    journal: str  # the names that stand for the journal and for the current rows in its texts
+    current: str
 
     def frame(self, sql: Sql, version: str) -> DataFrame:
         bound = sql.bound(version)
@@ -49,6 +54,14 @@ class Change:
 
 def run_change(change: Change) -> Report:
     """CommitConflictError: somebody was faster, and nothing has happened."""
+    texts = [check.query for check in change.rewrite.checks] + [*change.rewrite.statements]
+    rows = change.pinned.rows
+    often = change.relations.uses(change.current, *texts) > _OFTEN and rows is not None and rows <= _FEW
+    with change.relations.kept(change.current) if often else nullcontext():
+        return _run(change)
+
+
+def _run(change: Change) -> Report:
     rewrite, pinned, storage = change.rewrite, change.pinned, change.storage
     number = storage.versions.next(pinned.last)
     version = storage.versions.sql(number)
@@ -56,7 +69,7 @@ def run_change(change: Change) -> Report:
     checks = [(check, change.frame(check.query, version)) for check in rewrite.checks]
     wanted = _rows(change, version)
     _require_none(checks)
-    rows = wanted.localCheckpoint()
+    rows = keep(wanted)
     try:
         written = rows.count()
         report = Report(rewrite.kind, str(change.table))
@@ -68,16 +81,13 @@ def run_change(change: Change) -> Report:
         shown = storage.versions.shown(number)
         return replace(report, version=landed, plan={change.model.version: shown}, **counts)
     finally:
-        _release(rows)
+        release(rows)
 
 
 def _rows(change: Change, version: str) -> DataFrame:
     """What the statement appends, with the columns of the journal and their types."""
     frames = [_typed(change.frame(_query(s), version), s.columns, change.storage) for s in change.rewrite.statements]
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.unionAll(frame)
-    return whole
+    return reduce(DataFrame.unionAll, frames)
 
 
 def _query(statement: Sql) -> Sql:
@@ -104,10 +114,14 @@ def _typed(frame: DataFrame, columns: Sequence[str], storage: Storage) -> DataFr
 
 
 def _require_none(checks: Sequence[tuple[Check, DataFrame]]) -> None:
-    for check, frame in checks:
-        row = frame.head()
-        if row is not None:
-            raise check.error(row)
+    """In one query, as they have much in common; which row it was is asked where there is one."""
+    if not checks:
+        return
+    found = [frame.limit(1).select(F.lit(i).alias("i")) for i, (_, frame) in enumerate(checks)]
+    failed = reduce(DataFrame.unionAll, found).agg(F.min("i")).collect()[0][0]
+    if failed is not None:
+        check, frame = checks[failed]
+        raise check.error(frame.head())
 
 
 def _prove(change: Change, rows: DataFrame, version: str) -> None:
@@ -158,8 +172,3 @@ def arguments(sql: Sql, args: Any) -> Any:
     """The values of a text's placeholders as Spark takes them."""
     found = sql.arguments(args if args is not None else ())
     return (found if isinstance(found, dict) else list(found)) or None
-
-
-def _release(kept: DataFrame) -> None:
-    """Rows that a checkpoint keeps are not found by `unpersist` of a frame."""
-    kept._jdf.queryExecution().analyzed().rdd().unpersist(False)

@@ -75,8 +75,8 @@ class LakeStorage:
             journal,
             settled,
             recent,
+            int(bounds.rows.sum()) if bounds.counted else None,
             None if boundary is None else above,
-            int(bounds.rows.sum()) == 0,
             lambda: with_archive(self, journal),
         )
 

@@ -9,13 +9,15 @@ next archival takes it from there.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from lakemend.errors import CommitConflictError
+from lakemend.errors import CommitConflictError, CorruptTableError
 from lakemend.journal.spark.pinned import Pinned
 from lakemend.redaction import logger
 from lakemend.report import Report
@@ -46,13 +48,23 @@ def united(journal: DataFrame, archive: DataFrame, key: tuple[str, ...], version
     return journal.select(*columns).unionAll(as_it_was.select(*columns)).dropDuplicates([*key, version])
 
 
-def superseded_rows(pinned: Pinned, key: tuple[str, ...], version: str, subsequent: str) -> DataFrame:
-    """The rows of a journal that are not current, as the archive has them: with the version that took their place, or
-    their own if they are deletions."""
+def superseded_rows(pinned: Pinned, key: tuple[str, ...], version: str, subsequent: str, name: str) -> DataFrame:
+    """The rows of a journal that are not current, kept, as the archive has them: with the version that took their place,
+    or their own if they are deletions."""
     at, until, following = F.col(quoted(version)), F.col(quoted(subsequent)), F.col(_NEXT)
-    window = Window.partitionBy(*[F.col(quoted(k)) for k in key]).orderBy(at)
-    ranked = candidates(pinned, key).withColumn(_NEXT, F.lead(at).over(window))
-    gone = ranked.where(following.isNotNull() | until.isNotNull())
+    keys = [F.col(quoted(k)) for k in key]
+    odd = reduce(or_, [k.isNull() for k in keys], at.isNull())
+    ranked = candidates(pinned, key).withColumn(_NEXT, F.lead(at).over(Window.partitionBy(*keys).orderBy(at)))
+    gone = ranked.where(following.isNotNull() | until.isNotNull() | odd).localCheckpoint()
+    bad = gone.where(odd | (following == at)).select(*keys, at).head()
+    if bad is not None:
+        shown = ", ".join(f"{column} = {value!r}" for column, value in zip((*key, version), bad, strict=True))
+        raise CorruptTableError(
+            f"the journal {name} cannot be archived: {shown}",
+            cause="a row has no key or no version, or there is another one of the same key and version",
+            remedy="nothing was changed: correct the rows that were written by hand",
+            table=name,
+        )
     return gone.withColumn(subsequent, F.when(until.isNotNull(), at).otherwise(following)).drop(_NEXT)
 
 
@@ -86,7 +98,7 @@ def _archive(storage: LakeStorage) -> Report:
     report = Report("archive", storage.name)
     if pinned.is_empty or pinned.last is None:
         return report
-    gone = superseded_rows(pinned, storage.key, storage.version, storage.subsequent).localCheckpoint()
+    gone = superseded_rows(pinned, storage.key, storage.version, storage.subsequent, storage.name)
     count = gone.count()
     if count == 0:
         storage.settle(pinned.number, pinned.last)

@@ -30,11 +30,15 @@ class Pinned:
     journal: DataFrame
     settled: DataFrame | None
     recent: DataFrame | None
-    recent_rows: int | None  # None: unknown
-    is_empty: bool
+    rows: int | None  # of the journal; None: unknown
+    recent_rows: int | None
     # Journal and archive as one: each version of a key once, with the subsequent version of none but deletions.
     history: Callable[[], DataFrame]
     moment: object = None  # what the storage itself wants to know again
+
+    @property
+    def is_empty(self) -> bool:
+        return self.rows == 0
 
 
 class Storage(Protocol):

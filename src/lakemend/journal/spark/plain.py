@@ -83,8 +83,8 @@ class PlainStorage:
             journal,
             self._read(settled) if settled else None,
             self._read(above) if above else None,
+            None if by_hand else state.rows,
             None if by_hand else state.unsettled,
-            not by_hand and state.rows == 0,
             lambda: self._history(state, journal),
             (state, others),
         )
@@ -166,7 +166,7 @@ class PlainStorage:
         report = Report("archive", self.name)
         if pinned.is_empty:
             return report
-        gone = superseded_rows(pinned, self.key, self.version, self.subsequent).localCheckpoint()
+        gone = superseded_rows(pinned, self.key, self.version, self.subsequent, self.name)
         count = gone.count()
         if count == 0 and pinned.recent is None:
             return report

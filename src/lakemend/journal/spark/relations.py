@@ -13,6 +13,16 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 
 
+def keep(frame: DataFrame) -> DataFrame:
+    """The rows as they are now, whatever becomes of what they were made of."""
+    return frame.localCheckpoint()
+
+
+def release(kept: DataFrame) -> None:
+    """Rows that a checkpoint keeps are not found by `unpersist` of a frame."""
+    kept._jdf.queryExecution().analyzed().rdd().unpersist(False)
+
+
 class Relations:
     """Names to be filled in where they occur."""
 
@@ -28,6 +38,21 @@ class Relations:
     def put(self, name: str, frame: Callable[[], DataFrame]) -> None:
         """Another frame for a name."""
         self._frames[name] = frame
+
+    def uses(self, name: str, *texts: str) -> int:
+        """How often a name is read."""
+        return sum(text.count(name) for text in texts)
+
+    @contextmanager
+    def kept(self, name: str) -> Iterator[None]:
+        """The frame of a name is made once, for as long as this lasts."""
+        before, rows = self._frames[name], keep(self._frames[name]())
+        self._frames[name] = lambda: rows
+        try:
+            yield
+        finally:
+            self._frames[name] = before
+            release(rows)
 
     @contextmanager
     def in_place(self, *texts: str) -> Iterator[None]:

@@ -179,10 +179,10 @@ class JournalSession:
             return self._create_view(sql, args, storages, logical)
         if made.writes:
             table = next(t for t in storages if (t.name, t.schema) == (made.writes[0].name, made.writes[0].schema))
-            change = Change(
-                self.spark, self.model, table, made, args, storages[table], pinned(table), relations, journals[table]
+            names = journals[table], current[str(table)]
+            return run_change(
+                Change(self.spark, self.model, table, made, args, storages[table], pinned(table), relations, *names)
             )
-            return run_change(change)
         return self._frame(made, args, relations)
 
     def _frame(self, made: Rewrite, args: Any, relations: Relations) -> DataFrame:
