@@ -114,6 +114,8 @@ def test_nothing_to_do() -> None:
         "SELECT 1",
         "SELECT depts_journal.name FROM depts_journal",
         "CREATE TABLE x (a INT)",
+        "SELECT 'no end ? FROM x",
+        "SELECT lakemend_row FROM x WHERE a = ?",
     ):
         made = rewrite(sql, MODEL, "postgres", SCHEMA)
         assert (made.kind, made.statements[0], made.writes) == ("unchanged", sql, ())

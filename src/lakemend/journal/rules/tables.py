@@ -109,6 +109,8 @@ def _moment(rewriting: Rewriting, after: int, node: Any) -> tuple[str, int]:
     if model.version_type == "BIGINT" and is_text:
         raise _no_moment(text)
     moment = source.span(first, last)
+    if rewriting.dialect.name == "postgres":
+        return moment, token.end + 1  # becomes what the column is: a time with a zone, or without one
     return f"CAST({moment} AS {rewriting.dialect.version_type(model.version_type)})", token.end + 1
 
 
