@@ -19,14 +19,15 @@ import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import joins, rows
+from benchmarks import joins, journal, rows
 from benchmarks.ratio import Figure
 
 SETS = {
     "rows": tuple(f"rows.{module}" for module in rows.MODULES),
     "joins": tuple(f"joins.{module}" for module in joins.MODULES),
+    "journal": tuple(f"journal.{module}" for module in journal.MODULES),
 }
-GROUPS = ("log", "planning", "scan", "append", *SETS["rows"], *SETS["joins"])
+GROUPS = ("log", "planning", "scan", "append", *SETS["rows"], *SETS["joins"], *SETS["journal"])
 # Run when they are named, and only then.
 BY_NAME = tuple(f"joins.{module}" for module in joins.BY_NAME)
 KNOWN = (*GROUPS, *BY_NAME)

@@ -1,8 +1,9 @@
-"""The equivalence suite's engine over PostgreSQL: plain tables in one schema, journals in another, through the driver."""
+"""The equivalence suite's engine over PostgreSQL: plain tables in one schema, journals in another."""
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,21 +15,28 @@ from lakemend.journal.driver import connect
 from tests.journal.equivalence import Outcome, Shape
 from tests.journal.postgres.server import Server
 
+# A text, a number, or what must not be taken for one.
+_LITERAL = re.compile(r"""(?P<text>'(?:[^']|'')*')|"[^"]*"|\w*[A-Za-z_]\w*|(?P<number>\d+)|%""")
+
 
 def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
 class Postgres:
-    """`autocommit`: whether each statement is a transaction of its own, or a savepoint of longer ones."""
+    """`autocommit`: whether each statement is a transaction of its own, or a savepoint of longer ones. `parameters`:
+    whether literals of changes become parameters."""
 
     dialect = "postgres"
     features = frozenset({"update key", "update from", "delete using", "on conflict", "merge", "lateral", "archive"})
 
-    def __init__(self, server: Server, version_type: str = "BIGINT", autocommit: bool = True) -> None:
+    def __init__(
+        self, server: Server, version_type: str = "BIGINT", autocommit: bool = True, parameters: bool = False
+    ) -> None:
         self.server = server
         self.version_type = version_type
         self.autocommit = autocommit
+        self.parameters = parameters
         self.chance = random.Random(version_type)
         self.schemas: list[str] = []
         self.sides: list[Any] = []
@@ -48,9 +56,8 @@ class Postgres:
             columns = ", ".join(f"{quoted(n)} {t}" for n, t in shape.columns.items())
             key = ", ".join(map(quoted, shape.key))
             # Keys are checked at the end of a statement, as the journal does it.
-            plain.execute(
-                f"CREATE TABLE {quoted(shape.name)} ({columns}, CONSTRAINT {quoted(shape.name + '_key')} PRIMARY KEY ({key}) DEFERRABLE)"
-            )
+            constraint = f"CONSTRAINT {quoted(shape.name + '_key')} PRIMARY KEY ({key}) DEFERRABLE"
+            plain.execute(f"CREATE TABLE {quoted(shape.name)} ({columns}, {constraint})")
             if not shape.journaled:
                 journals.execute(f"CREATE TABLE {quoted(shape.name)} ({columns})")
         for ddl in init(model, {s.name: s.columns for s in shapes}, "postgres"):
@@ -80,7 +87,7 @@ class Postgres:
                 keys = ", ".join(map(quoted, unique.key))
                 if "ON CONFLICT" in sql:  # it takes no deferrable key
                     side.execute(f"ALTER TABLE {table} DROP CONSTRAINT {key}, ADD CONSTRAINT k PRIMARY KEY ({keys})")
-                count = side.execute(sql).rowcount
+                count = side.execute(*self._given(sql)).rowcount
                 if "ON CONFLICT" in sql:
                     side.execute(f"ALTER TABLE {table} DROP CONSTRAINT k")
                     side.execute(f"ALTER TABLE {table} ADD CONSTRAINT {key} PRIMARY KEY ({keys}) DEFERRABLE")
@@ -92,11 +99,12 @@ class Postgres:
         if not self._known(sql):
             return Outcome(error=NotImplementedError(sql))
         side = self.sides[1]
+        given = self._given(sql)
         if self.autocommit:
-            return _outcome(side, sql)
+            return _outcome(side, *given)
         try:
             with side.transaction():
-                outcome = _outcome(side, sql)
+                outcome = _outcome(side, *given)
                 if outcome.error is not None:
                     raise outcome.error
         except Exception as error:
@@ -124,13 +132,31 @@ class Postgres:
     def archive(self, shape: Shape) -> None:
         self.sides[1].archive(shape.name)
 
+    def _given(self, sql: str) -> tuple[Any, ...]:
+        if not self.parameters or _is_query(sql):
+            return (sql,)
+        values: list[Any] = []
+
+        def placeholder(match: re.Match[str]) -> str:
+            text, number = match.group("text"), match.group("number")
+            if text is None and number is None:
+                return match.group().replace("%", "%%")
+            values.append(int(number) if text is None else text[1:-1].replace("''", "'"))
+            return "%s"
+
+        return _LITERAL.sub(placeholder, sql), values
+
     def _known(self, sql: str) -> bool:
         return "BY SOURCE" not in sql or self.sides[0].info.server_version >= 170000
 
 
-def _outcome(side: Any, sql: str) -> Outcome:
+def _is_query(sql: str) -> bool:
+    return sql.startswith(("SELECT", "WITH"))
+
+
+def _outcome(side: Any, sql: str, parameters: Any = None) -> Outcome:
     try:
-        cursor = side.execute(sql)
+        cursor = side.execute(sql, parameters)
         if cursor.description is None:
             return Outcome(count=cursor.rowcount)
         return Outcome(rows=cursor.fetchall())

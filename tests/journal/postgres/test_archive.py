@@ -22,14 +22,14 @@ def changed(connection: Any, seed: int, steps: int = 40) -> None:
     chance = random.Random(seed)
     for step in range(steps):
         key = chance.randint(1, 6)
-        statement, parameters = chance.choice(
-            [
-                ("UPDATE depts SET name = %s WHERE id = %s", (f"n{step}", key)),
-                ("DELETE FROM depts WHERE id = %s", (key,)),
-                ("INSERT INTO depts (id, name) SELECT %s, %s WHERE NOT EXISTS (SELECT 1 FROM depts WHERE id = %s)", (key, "new", key)),
-                ("UPDATE depts SET id = id + 10 WHERE id = %s AND NOT EXISTS (SELECT 1 FROM depts WHERE id = %s)", (key, key + 10)),
-            ]
-        )  # fmt: skip
+        missing = "NOT EXISTS (SELECT 1 FROM depts WHERE id = %s)"
+        choices = [
+            ("UPDATE depts SET name = %s WHERE id = %s", (f"n{step}", key)),
+            ("DELETE FROM depts WHERE id = %s", (key,)),
+            (f"INSERT INTO depts (id, name) SELECT %s, 'new' WHERE {missing}", (key, key)),
+            (f"UPDATE depts SET id = id + 10 WHERE id = %s AND {missing}", (key, key + 10)),
+        ]
+        statement, parameters = chance.choice(choices)
         connection.execute(statement, parameters)
 
 

@@ -19,7 +19,6 @@ from tests.journal.postgres.world import World, at_once
 
 LEVELS = [IsolationLevel.READ_COMMITTED, IsolationLevel.REPEATABLE_READ, IsolationLevel.SERIALIZABLE]
 levels = pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
-pytestmark = pytest.mark.crossed
 
 
 def connected(world: World, level: IsolationLevel, **options: Any) -> Any:

@@ -11,16 +11,16 @@ from tests.journal.postgres.engine import Postgres
 from tests.journal.postgres.server import Server
 
 KINDS = [
-    pytest.param((PLAIN_NAMES, "BIGINT", True), id="bigint"),
-    pytest.param((ODD_NAMES, "TIMESTAMP", True), id="odd names, timestamp"),
-    pytest.param((ODD_NAMES, "BIGINT", False), id="odd names, in transactions"),
+    pytest.param((PLAIN_NAMES, "BIGINT", True, False), id="bigint"),
+    pytest.param((ODD_NAMES, "TIMESTAMP", True, True), id="odd names, timestamp, parameters"),
+    pytest.param((ODD_NAMES, "BIGINT", False, False), id="odd names, in transactions"),
 ]
 
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest, server: Server) -> Iterator[tuple[Postgres, object]]:
-    shapes, type, autocommit = request.param
-    engine = Postgres(server, type, autocommit)
+    shapes, *options = request.param
+    engine = Postgres(server, *options)
     yield engine, shapes
     engine.close()
 

@@ -1,4 +1,4 @@
-"""A journaled connection around one of another DB-API driver for PostgreSQL: psycopg2, pg8000.
+"""A journaled connection around one of another DB-API driver for PostgreSQL: psycopg2.
 
 connect.py calls `wrapped`. What is not PEP 249's is handed on to the driver's own connection and cursors.
 """
@@ -301,13 +301,13 @@ def _driver_of(connection: Any) -> ModuleType:
     while name:
         module = sys.modules.get(name)
         if module is not None and hasattr(module, "paramstyle") and hasattr(module, "Error"):
-            if name.partition(".")[0] not in ("psycopg2", "pg8000"):
-                break
-            return module
+            if name == "psycopg2":
+                return module
+            break
         name = name.rpartition(".")[0]
     raise InvalidInputError(
         f"a connection of {type(connection).__module__} cannot be journaled",
-        cause="the journal writes PostgreSQL's SQL, through psycopg, psycopg2 or pg8000",
+        cause="the journal writes PostgreSQL's SQL, with the placeholders of psycopg or psycopg2",
         remedy="connect with psycopg",
     )
 

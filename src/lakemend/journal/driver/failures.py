@@ -70,7 +70,7 @@ def _class(own: type[LakemendError], driver: str) -> type[LakemendError]:
 
 
 def sqlstate_of(error: Exception) -> str:
-    """psycopg and asyncpg say sqlstate, psycopg2 pgcode."""
+    """psycopg says sqlstate, psycopg2 pgcode."""
     return str(getattr(error, "sqlstate", None) or getattr(error, "pgcode", None) or "")
 
 
