@@ -105,8 +105,10 @@ def cast_type(type: str | None, dialect: Dialect) -> str | None:
         if base in _PADDED:
             return "BPCHAR" if dialect.name == "postgres" else "VARCHAR"
         return bare
-    if base in ("BIT", "BIT VARYING", "VARBIT", "BINARY", "VARBINARY"):
-        return None
+    if base == "BIT":
+        return None  # without a length it is one bit
+    if base in ("BIT VARYING", "VARBIT", "BINARY", "VARBINARY"):
+        return bare
     # Whatever is stored in a serial column is its integer.
     return _SERIALS.get(base, type)
 

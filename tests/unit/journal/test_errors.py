@@ -180,3 +180,23 @@ def test_what_is_checked_afterwards() -> None:
     )
     assert made.checks == ()
     assert "EXISTS (SELECT 1 FROM (SELECT c.deptno FROM now AS c) AS b" in made.proofs[2].query
+
+
+def test_times_outside_of_the_key_may_be_those_of_the_statement() -> None:
+    columns = {"depts": {"deptno": "INT", "name": "STRING", "at": "TIMESTAMP"}}
+    for sql in (
+        "INSERT INTO depts SELECT b, a, current_timestamp() FROM x",
+        "INSERT INTO depts VALUES (1, uuid(), now())",
+        "UPDATE depts SET at = current_timestamp(), name = uuid() WHERE deptno = 1",
+        "MERGE INTO depts t USING x s ON t.deptno = s.b WHEN MATCHED THEN UPDATE SET at = current_timestamp() "
+        "WHEN NOT MATCHED THEN INSERT (deptno, name, at) VALUES (s.b, uuid(), current_timestamp())",
+    ):
+        assert rewrite(sql, MODEL, "spark", columns).writes
+    for sql in (
+        "INSERT INTO depts SELECT unix_timestamp(), a, b FROM x",
+        "INSERT INTO depts VALUES (rand() * 10, 'a', now())",
+        "MERGE INTO depts t USING x s ON t.deptno = s.b WHEN NOT MATCHED THEN INSERT (deptno) VALUES (rand())",
+        "MERGE INTO depts t USING (SELECT rand() AS b) s ON t.deptno = s.b WHEN MATCHED THEN DELETE",
+    ):
+        with pytest.raises(JournalError, match="may give other rows"):
+            rewrite(sql, MODEL, "spark", columns)

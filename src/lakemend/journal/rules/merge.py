@@ -88,6 +88,8 @@ class _Merge:
         self.absent = f"{self.alias}.{quoted(table.key[0])} IS NULL"
         self.current = f"({rewriting.current(table, self.columns)}) AS {self.alias}"
         self.key_changes: list[tuple[str, str, _When]] = []
+        # The values of keys that are inserted.
+        self.key_nodes: list[exp.Expression] = []
 
     def _read_whens(self, body: Part, starts: list[int]) -> list[_When]:
         source = self.rewriting.source
@@ -161,20 +163,13 @@ class _Merge:
     def finish(self) -> None:
         rewriting = self.rewriting
         conditions = [when.node.args.get("condition") for when in self.whens]
-        inserts = [when.node.args["then"] for when in self.whens if isinstance(when.node.args["then"], exp.Insert)]
         tree = rewriting.tree
-        keys = [
-            each
-            for insert in inserts
-            for each in ([insert.expression] if isinstance(insert.expression, exp.Expression) else [])
-        ]
-        found = restless(
-            rewriting, tree.args.get("using"), tree.args.get("with_"), self.on_node, *conditions, *keys, strict=False
-        )
-        if found:
-            raise refuse_restless(rewriting, found, "the source of MERGE")
         pairs = [self._branch(when) for when in self.whens if when.kind != "by source"]
         alone = [self._branch(when) for when in self.whens if when.kind == "by source"]
+        asked = (tree.args.get("using"), tree.args.get("with_"), self.on_node, *conditions, *self.key_nodes)
+        found = restless(rewriting, *asked, strict=False)
+        if found:
+            raise refuse_restless(rewriting, found, "the source of MERGE")
         live = [p for p in pairs if p.values is not None]
         arms = []
         union = bool(live) and any(b.values is not None for b in alone)
@@ -333,6 +328,9 @@ class _Merge:
                 f"INSERT in MERGE gives {len(values)} values for {len(names)} columns of {self.table}",
                 remedy="Give one value for each column, and name each column once",
             )
+        given = then.expression
+        nodes = given.expressions if isinstance(given, exp.Tuple) else [given]
+        self.key_nodes += [node for name, node in zip(names, nodes, strict=False) if name in self.table.key]
         found = {name: rewriting.default(self.table, name) for name in self.columns}
         for name, part in zip(names, values, strict=True):
             is_default = part.first == part.last and source.word(part.first) == "DEFAULT"
