@@ -16,7 +16,7 @@ from lakemend.errors import (
     LakemendError,
 )
 from lakemend.journal.driver import connect
-from tests.journal.postgres.world import World
+from tests.journal.postgres.world import World, at_once
 
 
 def filled(world: World, **options: object):
@@ -190,38 +190,38 @@ def test_what_is_not_journaled_passes(world: World) -> None:
     assert connection.execute("SELECT count(*) FROM depts_journal").fetchone() == (2,)
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "COPY depts FROM STDIN",
-        "COPY depts TO STDOUT",
-        "LOCK TABLE depts",
-        "EXPLAIN SELECT * FROM depts",
-        "DROP TABLE depts",
-        "ALTER TABLE depts ADD COLUMN x int",
-        "CREATE INDEX ON depts (name)",
-        "PREPARE p AS SELECT * FROM depts",
-        "DO $$ BEGIN DELETE FROM depts; END $$",
-        "SELECT * FROM depts FOR UPDATE",
-        "WITH x AS (DELETE FROM depts RETURNING *) SELECT * FROM x",
-        "DECLARE c CURSOR FOR SELECT * FROM depts",
-        "SELECT 1; DELETE FROM depts",
-        "VACUUM depts",
-        "REFRESH MATERIALIZED VIEW depts",
-        "GRANT SELECT ON depts TO PUBLIC",
-        "COMMENT ON TABLE depts IS 'x'",
-        "TABLE depts; DELETE FROM depts",
-        "INSERT INTO depts (id) VALUES (7); INSERT INTO depts (id) VALUES (8)",
-    ],
-)
-def test_statements_that_are_refused(world: World, statement: str) -> None:
+REFUSED = [
+    "COPY depts FROM STDIN",
+    "COPY depts TO STDOUT",
+    "LOCK TABLE depts",
+    "EXPLAIN SELECT * FROM depts",
+    "DROP TABLE depts",
+    "ALTER TABLE depts ADD COLUMN x int",
+    "CREATE INDEX ON depts (name)",
+    "PREPARE p AS SELECT * FROM depts",
+    "DO $$ BEGIN DELETE FROM depts; END $$",
+    "SELECT * FROM depts FOR UPDATE",
+    "WITH x AS (DELETE FROM depts RETURNING *) SELECT * FROM x",
+    "DECLARE c CURSOR FOR SELECT * FROM depts",
+    "SELECT 1; DELETE FROM depts",
+    "VACUUM depts",
+    "REFRESH MATERIALIZED VIEW depts",
+    "GRANT SELECT ON depts TO PUBLIC",
+    "COMMENT ON TABLE depts IS 'x'",
+    "TABLE depts; DELETE FROM depts",
+    "INSERT INTO depts (id) VALUES (7); INSERT INTO depts (id) VALUES (8)",
+]
+
+
+def test_statements_that_are_refused(world: World) -> None:
     connection = filled(world, autocommit=True)
-    with pytest.raises((JournalRefusedError, JournalSqlError)):
-        if statement.startswith("COPY"):
-            with connection.cursor().copy(statement):
-                pass
-        else:
-            connection.execute(statement)
+    for statement in REFUSED:
+        with pytest.raises((JournalRefusedError, JournalSqlError)):
+            if statement.startswith("COPY"):
+                with connection.cursor().copy(statement):
+                    pass
+            else:
+                connection.execute(statement)
     assert len(world.rows()) == 2
 
 
@@ -274,3 +274,33 @@ def test_connections_that_cannot_be(world: World, conninfo: str) -> None:
     closed.close()
     with pytest.raises(psycopg.OperationalError):
         connect(world.model, closed)
+
+
+def test_threads_share_a_connection(world: World) -> None:
+    """A transaction that the journal opens for a statement takes no statement of another thread with it."""
+    connection = world.connect(autocommit=True)
+    connection.execute("CREATE TABLE notes (n integer)")
+    connection.execute("INSERT INTO depts (id) VALUES (1)")
+
+    def fail() -> None:
+        for _ in range(30):
+            with pytest.raises(DuplicateKeyError):
+                connection.execute("INSERT INTO depts (id) VALUES (1)")
+
+    def note() -> None:
+        for n in range(100):
+            connection.execute("INSERT INTO notes VALUES (%s)", (n,))
+
+    assert at_once(fail, note) == [None, None]
+    assert connection.execute("SELECT count(*) FROM notes").fetchone() == (100,)
+
+
+def test_strings_with_backslashes(world: World) -> None:
+    connection = filled(world, autocommit=True)
+    connection.execute(r"UPDATE depts SET name = 'a\' WHERE id = 1")
+    assert connection.execute("SELECT name FROM depts WHERE id = 1").fetchone() == ("a\\",)
+    connection.execute("SET standard_conforming_strings = off")
+    with pytest.raises(JournalRefusedError, match="standard_conforming_strings"):
+        connection.execute(r"UPDATE depts SET name = 'a\'', id = 7 --'")
+    connection.execute("SET standard_conforming_strings = on")
+    assert connection.execute("SELECT count(*) FROM depts").fetchone() == (2,)

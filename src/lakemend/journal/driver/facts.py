@@ -16,7 +16,7 @@ from lakemend.journal.model import Model, Table
 
 Query = Callable[[str], Sequence[Sequence[Any]]]
 
-_PLACE = "SELECT current_schema(), current_setting('search_path')"
+_PLACE = "SELECT current_schema(), current_setting('search_path'), current_setting('standard_conforming_strings')"
 
 # One row for each column of each relation that has one of the names, as far as it is visible or its schema is named.
 # The type is written without its modifier: a cast to varchar(3) would cut what an assignment refuses.
@@ -92,7 +92,14 @@ class _Relation:
 
 def facts_of(query: Query, model: Model, known: Facts | None = None) -> Facts:
     """`query` runs a statement without parameters, and gives its rows. `known`: what was found before."""
-    namespace, search_path = query(_PLACE)[0]
+    namespace, search_path, plain_strings = query(_PLACE)[0]
+    if plain_strings != "on":
+        raise JournalRefusedError(
+            "standard_conforming_strings is off on this connection",
+            cause="a backslash in a string would then mean something else than the rewriter reads",
+            remedy="set standard_conforming_strings = on, and write E'…' for strings with escapes",
+            keyword="STANDARD_CONFORMING_STRINGS",
+        )
     if known is not None and namespace != known.namespace:
         raise JournalRefusedError(
             f"search_path ({search_path}) now begins with another schema than {known.namespace}",

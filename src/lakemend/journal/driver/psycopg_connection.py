@@ -76,7 +76,7 @@ class JournalConnection(psycopg.Connection[Any]):
 
     def archive(self, table: str) -> int:
         """Moves the superseded versions of a table to its archive, in one transaction; how many there were."""
-        with typed(self):
+        with typed(self), self._journal.turn:
             return reading.archive(Port(self), table)
 
 

@@ -137,7 +137,10 @@ class JournalCursor(_Planning):
     """Goes in front of a subclass of psycopg.Cursor."""
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
-        plain: Callable[..., Any] = super().execute  # type: ignore[misc]
+        with self._conn._journal.turn:
+            return self._execute(super().execute, query, params, options)  # type: ignore[misc]
+
+    def _execute(self, plain: Callable[..., Any], query: Any, params: Any, options: dict[str, Any]) -> Any:
         connection = self._conn
         plan = None
         try:
@@ -155,7 +158,10 @@ class JournalCursor(_Planning):
         return self
 
     def executemany(self, query: Any, params_seq: Iterable[Any], *, returning: bool = False) -> None:
-        plain: Callable[..., None] = super().executemany  # type: ignore[misc]
+        with self._conn._journal.turn:
+            self._executemany(super().executemany, query, params_seq, returning)  # type: ignore[misc]
+
+    def _executemany(self, plain: Callable[..., None], query: Any, params_seq: Iterable[Any], returning: bool) -> None:
         rest = iter(params_seq)
         first = next(rest, None)
         with typed(self._conn):

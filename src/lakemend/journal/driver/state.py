@@ -7,6 +7,7 @@ statement that is not the journal's.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,7 +24,8 @@ _HARMLESS = re.compile(r"\s*(select|insert|update|delete|merge|with|values|show|
 # What is asked of the past is partly in archives, which another connection may have made meanwhile.
 _PAST = re.compile(r"\bas\s+of\b", re.IGNORECASE)
 _CHANGING = re.compile(
-    r"\b(search_path|alter|create|drop|reset|discard|rollback|abort|role|authorization)\b", re.IGNORECASE
+    r"\b(search_path|standard_conforming_strings|alter|create|drop|reset|discard|rollback|abort|role|authorization)\b",
+    re.IGNORECASE,
 )
 
 
@@ -31,6 +33,8 @@ class State:
     def __init__(self, model: Model, facts: Facts) -> None:
         self._model = model
         self.planner = Planner(_placed(model, facts), facts)
+        # Threads may share a connection: a transaction that is opened for one statement is for that statement alone.
+        self.turn = threading.RLock()
         self._held: set[str] = set()
         # Whether the facts may be out of date, and whether a rollback may bring the old ones back.
         self._doubtful = False
@@ -94,7 +98,7 @@ class State:
 def uncounted(table: str, counter: Counter) -> JournalSchemaError:
     return JournalSchemaError(
         f"{table} cannot be changed: its journal has no version counter {counter.name}",
-        cause="the role of this connection may not create it",
+        cause="the role of this connection may not create it, or a transaction was open when it was journaled",
         remedy=f"run as the journal's owner: {'; '.join(counter.ddl())}; and GRANT SELECT, UPDATE on it to writers",
         table=table,
     )
