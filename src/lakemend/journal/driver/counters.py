@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 # What a failed CAST shows of its text: `lakemend:stale:…`, `lakemend:check:0:{row as JSON}`.
 STALE = "lakemend:stale:"
 CHECK = "lakemend:check:"
+# The name at the end of what the database does not parse once the journal has other columns.
+COLUMNS = '"lakemend_columns"'
 
 # The name of the version inside a statement; it cannot be a name of the user's query.
 VERSION = '(SELECT "last" FROM "lakemend_version")'

@@ -21,7 +21,7 @@ from lakemend.errors import (
     LakemendError,
     NullKeyError,
 )
-from lakemend.journal.driver.counters import CHECK, STALE
+from lakemend.journal.driver.counters import CHECK, COLUMNS, STALE
 from lakemend.journal.driver.planned import Plan
 
 # Of each of our classes the driver's: psycopg's name, and PEP 249's for other drivers.
@@ -103,9 +103,22 @@ def meant(error: Exception, plan: Plan) -> LakemendError | None:
             remedy=f"give each row a value for {', '.join(plan.key)}",
             table=plan.table,
         )
+    if state == "42601" and _place(error) < plan.first.sql.find(COLUMNS):
+        return JournalSchemaError(
+            f"the columns of {plan.table} are others than when this connection read them; nothing was written",
+            cause="another connection altered the journal",
+            remedy="run the statement again: it knows the columns then",
+            table=plan.table,
+        )
     if STALE in text or state in _SERIALIZATION:
         return conflict(plan.table, deadlock=state == "40P01")
     return None
+
+
+def _place(error: Exception) -> int:
+    """Where in the statement the database met the error; far behind it, if it does not say."""
+    place = getattr(getattr(error, "diag", None), "statement_position", None)
+    return int(place) if place else 1 << 30
 
 
 def conflict(table: str, *, deadlock: bool = False) -> CommitConflictError:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lakemend.errors import LakemendError
-from lakemend.journal.driver.counters import VERSION, Counter, quoted, raised
+from lakemend.journal.driver.counters import COLUMNS, VERSION, Counter, quoted, raised
 from lakemend.journal.driver.facts import Facts
 from lakemend.journal.model import Model
 from lakemend.journal.rewrite import rewrite
@@ -196,7 +196,7 @@ def unchanged(journal: str, names: tuple[str, ...], escaped: bool = False) -> st
         columns = columns.replace("%", "%%")
     return (
         f"(SELECT 1 FROM (SELECT * FROM {journal} WHERE FALSE UNION ALL SELECT {columns} FROM {journal} WHERE FALSE) "
-        'AS "lakemend_columns" LIMIT 1) IS NULL'
+        f"AS {COLUMNS} LIMIT 1) IS NULL"
     )
 
 
