@@ -188,7 +188,7 @@ def test_times_outside_of_the_key_may_be_those_of_the_statement() -> None:
         "INSERT INTO depts SELECT b, a, current_timestamp() FROM x",
         "INSERT INTO depts VALUES (1, uuid(), now())",
         "UPDATE depts SET at = current_timestamp(), name = uuid() WHERE deptno = 1",
-        "MERGE INTO depts t USING x s ON t.deptno = s.b WHEN NOT MATCHED THEN INSERT (deptno, name, at) VALUES (s.b, uuid(), current_timestamp())",
+        "MERGE INTO depts t USING x s ON t.deptno = s.b WHEN NOT MATCHED THEN INSERT VALUES (s.b, uuid(), now())",
     ):
         assert rewrite(sql, MODEL, "spark", columns).writes
     for sql in (

@@ -21,6 +21,7 @@ _KEYWORDS = {
     "by_name": "BY NAME",
     "default": "DEFAULT VALUES",
     "partition": "PARTITION",
+    "source": "INSERT … TABLE",
     "where": "REPLACE WHERE",
     "alternative": "INSERT OR",
     "ignore": "INSERT IGNORE",

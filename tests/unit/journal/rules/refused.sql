@@ -246,3 +246,11 @@ WITH RECURSIVE a AS (SELECT * FROM depts), depts AS (SELECT 1) SELECT * FROM a;
 -- refused: INSERT OR
 -- dialect: duckdb
 INSERT OR REPLACE INTO depts VALUES (1, 'x');
+
+-- refused: DELETE
+-- dialect: spark
+DELETE depts WHERE deptno = 1;
+
+-- refused: INSERT … TABLE
+-- dialect: spark
+INSERT INTO depts TABLE src;
