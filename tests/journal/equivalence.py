@@ -145,6 +145,8 @@ def _change(engine: Engine, statement: Statement, shapes: Sequence[Shape], tally
     journaled = engine.journaled(statement.sql)
     tally.changes += 1
     tally.kinds[statement.sql.split()[0]] += 1
+    if "ON CONFLICT" in statement.sql:
+        tally.kinds["ON CONFLICT"] += 1
     if twice or plain.error is not None:
         tally.errors += 1
         if journaled.error is None:
@@ -411,7 +413,9 @@ class Maker:
             f"{self.name(n)} = {self.value(shape.columns[n], rng.choice(['excluded', 't']), shape)}"
             for n in rng.sample(free, rng.randint(1, len(free)))
         )
-        where = f" WHERE {self.condition(shape, 't', 1)}" if rng.random() < 0.3 else ""
+        # Of two rows with one key that WHERE passes over nothing is changed: engines, and we, differ on whether they
+        # may come.
+        where = f" WHERE {self.condition(shape, 't', 1)}" if len(rows) == 1 and rng.random() < 0.4 else ""
         return Statement(f"{head} ({keys}) DO UPDATE SET {sets}{where}", shape, twice)
 
     def merge(self, shape: Shape) -> Statement:

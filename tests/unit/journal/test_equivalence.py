@@ -26,7 +26,8 @@ def worlds(shapes: object, kind: str, settled: bool, seeds: range, steps: int) -
 
 @pytest.mark.parametrize(("shapes", "kind", "settled"), KINDS)
 def test_a_sample(shapes: object, kind: str, settled: bool) -> None:
-    total = worlds(shapes, kind, settled, range(3), 50)
+    total = worlds(shapes, kind, settled, range(4), 50)
+    assert {"INSERT", "UPDATE", "DELETE", "MERGE", "ON CONFLICT"} <= set(total.kinds)
     # Statements that all fail, or find no rows, would prove nothing.
     assert total.changed > total.changes / 2
     assert total.errors < total.changes / 2
@@ -38,4 +39,4 @@ def test_a_sample(shapes: object, kind: str, settled: bool) -> None:
 def test_ten_thousand(shapes: object, kind: str, settled: bool) -> None:
     total = worlds(shapes, kind, settled, range(1000, 1040), 100)
     assert total.changes + total.queries >= 3900
-    assert {"INSERT", "UPDATE", "DELETE", "MERGE", "as of"} <= set(total.kinds)
+    assert {"INSERT", "UPDATE", "DELETE", "MERGE", "ON CONFLICT", "as of"} <= set(total.kinds)

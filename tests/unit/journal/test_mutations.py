@@ -124,4 +124,4 @@ def test_a_sample_of_mutations(shapes: tuple[Shape, ...]) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_many_mutations(seed: int) -> None:
     tally = mutate(100 + seed, 3000, PLAIN_NAMES if seed % 2 else ODD_NAMES)
-    assert tally["same"] > 300
+    assert tally["same"] > 60
