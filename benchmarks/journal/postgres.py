@@ -37,6 +37,7 @@ def run() -> Iterator[Figure]:
                 _updates(journaled, "depts"),
                 _updates(plain, "plain"),
                 target=2.0,
+                rounds=15,
             )
             plain.close()
             journaled.close()

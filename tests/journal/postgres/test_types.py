@@ -48,7 +48,7 @@ CASES: dict[str, tuple[list[str], list[Any]]] = {
     "text[]": (["ARRAY['a,b', 'c\"d', NULL]"], [["a,b", 'c"d', None, "%"]]),
     "varchar(2)[]": (["ARRAY['ab']", "ARRAY['abc']"], [["ab"], ["abc"]]),
     "bit(3)": (["B'101'", "B'1'", "'110'"], ["111", "1"]),
-    "bit varying(3)": (["B'101'", "B'1010'"], []),
+    "bit varying(3)": (["B'101'", "B'1010'"], ["11", "1111"]),
     "inet": (["'10.0.0.1/8'"], ["::1"]),
     "point": (["'(1,2)'", "point(3,4)"], ["(5,6)"]),
     "int4range": (["'[1,5)'", "int4range(2,3)"], ["[7,9]"]),
