@@ -10,13 +10,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakemend.errors import JournalModelError, JournalRefusedError, JournalSchemaError, TableNotFoundError
+from lakemend.errors import JournalModelError, JournalRefusedError, JournalSchemaError, SessionError, TableNotFoundError
 from lakemend.journal.driver.counters import Counter, quoted
 from lakemend.journal.model import Model, Table
 
 Query = Callable[[str], Sequence[Sequence[Any]]]
 
-_PLACE = "SELECT current_schema(), current_setting('search_path'), current_setting('standard_conforming_strings')"
+_PLACE = """
+SELECT current_schema(), current_setting('search_path'), current_setting('standard_conforming_strings'),
+       CAST(current_setting('server_version_num') AS integer)
+"""
+_OLDEST = 130000
 
 # One row for each column of each relation that has one of the names, as far as it is visible or its schema is named.
 # The type is written without its modifier: a cast to varchar(3) would cut what an assignment refuses.
@@ -92,7 +96,13 @@ class _Relation:
 
 def facts_of(query: Query, model: Model, known: Facts | None = None) -> Facts:
     """`query` runs a statement without parameters, and gives its rows. `known`: what was found before."""
-    namespace, search_path, plain_strings = query(_PLACE)[0]
+    namespace, search_path, plain_strings, server = query(_PLACE)[0]
+    if server < _OLDEST:
+        raise SessionError(
+            f"the database is PostgreSQL {server // 10000}",
+            cause="the order of versions needs functions that PostgreSQL has since 13",
+            remedy="use PostgreSQL 13 or newer",
+        )
     if plain_strings != "on":
         raise JournalRefusedError(
             "standard_conforming_strings is off on this connection",

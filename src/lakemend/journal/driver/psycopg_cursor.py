@@ -120,7 +120,7 @@ class _Planning:
     def _paramstyle(self, params: Any) -> str:
         if params is None:
             return "none"
-        if isinstance(self, psycopg.RawCursor):
+        if isinstance(self, (psycopg.RawCursor, psycopg.RawServerCursor)):
             return "numeric_dollar"
         return "pyformat" if is_named(params) else "format"
 

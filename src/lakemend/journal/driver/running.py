@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from lakemend.journal.driver.counters import Counter
-from lakemend.journal.driver.failures import is_changed_table, is_check, is_stale
+from lakemend.journal.driver.failures import is_check, is_stale
 from lakemend.journal.driver.planned import Plan, Text
 from lakemend.journal.driver.state import State
 
@@ -94,6 +94,3 @@ def lock(port: Port, counter: Counter) -> None:
     if not port.state.holds(counter):
         port.beside(Text(counter.lock), None)
         port.state.held(counter)
-
-
-__all__ = ["Port", "change", "changes", "is_changed_table", "lock"]
