@@ -27,8 +27,11 @@ from lakemend.report import Report
 from lakemend.table.names import quoted
 
 _COUNT = "__lakemend_count"
+_KEY = "__lakemend_key_"
 # The current rows of a small table are made once for a statement that reads them more often than this.
 _OFTEN, _FEW = 2, 1_000_000
+# Up to so many rows of a statement go into one file.
+_ONE_FILE = 100_000
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,8 @@ def _run(change: Change) -> Report:
             return report
         _prove(change, rows, version)
         counts = _counts(change, rows, written, version)
-        landed = storage.append(pinned, rows, number, rewrite.kind)
+        few = rows.coalesce(1) if written <= _ONE_FILE else rows
+        landed = storage.append(pinned, few, number, rewrite.kind)
         shown = storage.versions.shown(number)
         return replace(report, version=landed, plan={change.model.version: shown}, **counts)
     finally:
@@ -138,34 +142,33 @@ def _prove(change: Change, rows: DataFrame, version: str) -> None:
             remedy="Make the source have one row of each key",
             table=str(change.table),
         )
+    # The proofs ask for rows of this version: to them the new rows are the journal.
     if change.rewrite.proofs:
-        _with_rows(change, rows)
+        change.relations.put(change.journal, lambda: rows)
         _require_none([(proof, change.frame(proof.query, version)) for proof in change.rewrite.proofs])
-
-
-def _with_rows(change: Change, rows: DataFrame) -> None:
-    """The journal as it would be."""
-    change.relations.put(change.journal, lambda: change.pinned.journal.unionByName(rows))
 
 
 def _counts(change: Change, rows: DataFrame, written: int, version: str) -> dict[str, Any]:
     """The rows of the logical table that were changed."""
-    live = F.col(quoted(change.model.subsequent)).isNull()
     kind = change.rewrite.kind
+    if kind == "merge":
+        return _counts_of_merge(change, rows, written)
     if change.rewrite.affected is not None:
-        _with_rows(change, rows)
+        change.relations.put(change.journal, lambda: rows)
         row = change.frame(change.rewrite.affected, version).head()
         written = 0 if row is None else int(row[0])
-    if kind == "insert":
-        return {"inserted": written}
-    if kind == "delete":
-        return {"deleted": written}
-    if kind == "update":
-        return {"updated": written}
-    marks = rows.where(~live).count()
-    if change.rewrite.affected is not None:
-        return {"updated": written - marks, "deleted": marks}
-    return {"updated": written - marks, "deleted": marks}
+    return {{"insert": "inserted", "update": "updated", "delete": "deleted"}[kind]: written}
+
+
+def _counts_of_merge(change: Change, rows: DataFrame, written: int) -> dict[str, Any]:
+    """A row that stays was there before, or is new."""
+    live = rows.where(F.col(quoted(change.model.subsequent)).isNull())
+    names = [f"{_KEY}{i}" for i in range(len(change.table.key))]
+    there = change.relations.frame(change.current)
+    there = there.select(*[F.col(quoted(k)).alias(name) for k, name in zip(change.table.key, names, strict=True)])
+    same = [live[quoted(k)] == there[name] for k, name in zip(change.table.key, names, strict=True)]
+    staying, updated = live.count(), live.join(there, same, "left_semi").count()
+    return {"inserted": staying - updated, "updated": updated, "deleted": written - staying}
 
 
 def arguments(sql: Sql, args: Any) -> Any:

@@ -25,7 +25,7 @@ def current_rows(pinned: Pinned, key: Sequence[str], version: str, subsequent: s
     live = F.col(quoted(subsequent)).isNull()
     if pinned.settled is None:
         return newest_rows(pinned.journal, key, version).where(live)
-    settled = pinned.settled.where(live)
+    settled = pinned.settled
     if pinned.recent is None:
         return settled
     names = [f"{_KEY}{i}" for i in range(len(key))]

@@ -49,8 +49,8 @@ def united(journal: DataFrame, archive: DataFrame, key: tuple[str, ...], version
 
 
 def superseded_rows(pinned: Pinned, key: tuple[str, ...], version: str, subsequent: str, name: str) -> DataFrame:
-    """The rows of a journal that are not current, kept, as the archive has them: with the version that took their place,
-    or their own if they are deletions."""
+    """The rows of a journal that are not current, kept, as the archive has them: with the version that took their
+    place, or their own if they are deletions."""
     at, until, following = F.col(quoted(version)), F.col(quoted(subsequent)), F.col(_NEXT)
     keys = [F.col(quoted(k)) for k in key]
     odd = reduce(or_, [k.isNull() for k in keys], at.isNull())

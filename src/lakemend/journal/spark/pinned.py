@@ -21,8 +21,8 @@ from lakemend.report import Report
 class Pinned:
     """A journal at one moment. Every frame of it holds the same rows whenever it is run.
 
-    `settled` and `recent` are the journal in two parts: no key is twice in `settled`, and every version in `recent` is
-    higher than those in `settled`. `recent` None: there are no other rows.
+    `settled` and `recent` are the journal in two parts: `settled` has no key twice and no deletion, and every version
+    in `recent` is higher than those in `settled`. `recent` None: there are no other rows.
     """
 
     number: int

@@ -39,6 +39,9 @@ class Relations:
         """Another frame for a name."""
         self._frames[name] = frame
 
+    def frame(self, name: str) -> DataFrame:
+        return self._frames[name]()
+
     def uses(self, name: str, *texts: str) -> int:
         """How often a name is read."""
         return sum(text.count(name) for text in texts)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -143,8 +144,7 @@ class JournalSession:
     # ---- one statement
 
     def _run(self, sql: str, args: Any) -> DataFrame | Report:
-        mentioned = [t for t in self.model.tables if t.name.lower() in sql.lower()]
-        storages = {t: self._places.storage(t) for t in mentioned if self._has_journal(t)}
+        storages = self._storages(t for t in self.model.tables if t.name.lower() in sql.lower())
         relations = Relations(self.spark)
         pins: dict[Table, Pinned] = {}
 
@@ -171,13 +171,15 @@ class JournalSession:
             namespace=".".join(self._places.namespace),
             current=current,
             defaults={str(t): _defaults(s) for t, s in storages.items()},
-            proofs=True,
+            proofs="all",
         )
         if made.kind == "unchanged":
             return self._unchanged(sql, args)
         if made.kind == "view":
             return self._create_view(sql, args, storages, logical)
+        self._require_no_journal(made)
         if made.writes:
+            self._require_ansi()
             table = next(t for t in storages if (t.name, t.schema) == (made.writes[0].name, made.writes[0].schema))
             names = journals[table], current[str(table)]
             return run_change(
@@ -192,30 +194,29 @@ class JournalSession:
 
     def _unchanged(self, sql: str, args: Any) -> DataFrame:
         """No journaled table is named. A journal of plain files is read by what is claimed, nothing else; and one that
-        is
-        named without its namespace is in this session's."""
-        named = [t for t in self.model.tables if t.journal.lower() in sql.lower() and self._has_journal(t)]
+        is named without its namespace is in this session's."""
+        named = [t for t in self.model.tables if t.journal.lower() in sql.lower()]
         elsewhere = _parts(self.spark, None) != list(self._places.namespace)
         if named and (elsewhere or not self._places.is_lake) and not _OF_SPARK.match(sql):
-            read = self._direct(sql, args, named)
+            read = self._direct(sql, args, self._storages(named))
             if read is not None:
                 return read
         return self.spark.sql(sql, args=args)
 
-    def _direct(self, sql: str, args: Any, named: Sequence[Table]) -> DataFrame | None:
+    def _direct(self, sql: str, args: Any, storages: Mapping[Table, Storage]) -> DataFrame | None:
+        """A query of journals by their own names; None for what is no query."""
+        if not storages:
+            return None
         relations = Relations(self.spark)
-        storages = {t: self._places.storage(t) for t in named}
-        tables = {
-            t: Table(t.journal, t.key, f"{t.journal}{_NO_COLUMN}", "", t.schema, t.physical_schema) for t in named
-        }
-        names = {t: relations.add(partial(_rows_of, storages[t])) for t in named}
+        tables = {t: Table(t.journal, t.key, _NO_COLUMN + t.journal, "", t.schema, t.physical_schema) for t in storages}
+        names = {t: relations.add(partial(_rows_of, storage)) for t, storage in storages.items()}
         model = replace(
             self.model,
             tables=tuple(tables.values()),
             version=f"{_NO_COLUMN}_version",
             subsequent=f"{_NO_COLUMN}_subsequent",
         )
-        schema = {tables[t]: storages[t].schema for t in named}
+        schema = {tables[t]: storage.schema for t, storage in storages.items()}
         made = rewrite(
             sql,
             model,
@@ -229,7 +230,7 @@ class JournalSession:
         if made.kind == "view":
             if self._places.is_lake:
                 return None
-            raise _no_view(named[0])
+            raise _no_view(next(iter(storages)))
         return self._frame(made, args, relations)
 
     def _create_view(
@@ -285,12 +286,34 @@ class JournalSession:
             within[table.name] = {f.name: f.dataType.simpleString() for f in type.fields}
         return found
 
-    def _has_journal(self, table: Table) -> bool:
-        try:
-            self._places.storage(table)
-        except TableNotFoundError:
-            return False
-        return True
+    def _storages(self, tables: Iterable[Table]) -> dict[Table, Storage]:
+        """Of those that have a journal already."""
+        found = {}
+        for table in tables:
+            with suppress(TableNotFoundError):
+                found[table] = self._places.storage(table)
+        return found
+
+    def _require_no_journal(self, made: Rewrite) -> None:
+        """Beside rewritten tables a journal of plain files would be read without what is claimed."""
+        texts = " ".join((*made.statements, *(check.query for check in made.checks))).lower()
+        named = next((t for t in self.model.tables if t.journal.lower() in texts), None)
+        if named is not None and not self._places.is_lake:
+            raise JournalRefusedError(
+                f"{named.journal} cannot be read beside journaled tables",
+                cause="it is made of plain files, of which some may not count",
+                remedy=f"query {named.journal} alone, and make a temporary view of the result",
+                keyword=named.journal,
+            )
+
+    def _require_ansi(self) -> None:
+        if str(self.spark.conf.get("spark.sql.ansi.enabled", "true")).lower() != "true":
+            raise InvalidInputError(
+                "journaled tables cannot be changed without ANSI mode",
+                cause="values that do not fit their columns would become NULL, and nobody would notice",
+                remedy="set spark.sql.ansi.enabled to true",
+                setting="spark.sql.ansi.enabled",
+            )
 
     def _require_modes(self) -> None:
         for mode in _MODES:
