@@ -258,3 +258,41 @@ def test_a_mistaken_belief_in_the_lock_loses_nothing(world: World, level: Isolat
     results = at_once(*[count] * 3)
     assert all(isinstance(r, int) for r in results), results
     assert world.rows("SELECT budget FROM depts") == [(60,)]
+
+
+@pytest.mark.parametrize("restless", [False, True], ids=["checked before", "proven afterwards"])
+def test_rows_that_come_between_check_and_statement(world: World, restless: bool) -> None:
+    """A live key that another session puts into the source of an INSERT never replaces the row."""
+    with world.connect() as first:
+        first.execute("CREATE TABLE staging (id integer)")
+        first.execute("INSERT INTO staging VALUES (1)")
+        first.execute("INSERT INTO depts (id, name) VALUES (2, 'live')")
+    done = threading.Event()
+
+    def disturb() -> None:
+        connection = world.plain(autocommit=True)
+        while not done.is_set():
+            connection.execute("INSERT INTO staging VALUES (2)")
+            connection.execute("DELETE FROM staging WHERE id = 2")
+
+    def load() -> tuple[int, int]:
+        connection = world.connect(autocommit=True)
+        source = "SELECT id, 'staged' FROM staging"
+        if restless:
+            source += " WHERE pg_sleep(0.001) IS NOT NULL"
+        loaded = refused = 0
+        try:
+            while (loaded < 20 or refused < 5) and loaded + refused < 2000:
+                try:
+                    loaded += connection.execute(f"INSERT INTO depts (id, name) {source}").rowcount
+                    connection.execute("DELETE FROM depts WHERE id = 1")
+                except DuplicateKeyError:
+                    refused += 1
+        finally:
+            done.set()
+        return loaded, refused
+
+    _, found = at_once(disturb, load)
+    assert isinstance(found, tuple), found
+    assert found[0] >= 20
+    assert world.rows("SELECT name FROM depts_journal WHERE id = 2") == [("live",)]
