@@ -77,7 +77,7 @@ class Engine(Protocol):
 class Statement:
     sql: str
     target: Shape | None = None
-    # A query on plain tables: if it has rows, the statement would change a row twice, and must fail.
+    # A query on plain tables: if it has rows, the statement would change or make a row twice, and must fail.
     twice: str = ""
 
 
@@ -421,7 +421,7 @@ class Maker:
     def merge(self, shape: Shape) -> Statement:
         rng = self.rng
         other, on = self.joined(shape)
-        whens, changing = [], []
+        whens, changing, clash = [], [], ""
         extra = f" AND {self.condition(other, 's', 1)}" if rng.random() < 0.5 else ""
         if rng.random() < 0.8:
             if extra:
@@ -437,14 +437,24 @@ class Maker:
                     values[index] = self.column(other, 0, "s") + rng.choice(["", " + 0", " + 8"])
             listed = ", ".join(map(self.name, shape.columns))
             extra = f" AND {self.condition(other, 's', 1)}" if rng.random() < 0.4 else ""
+            same = " AND ".join(
+                f"u.{self.name(n)} = {v}" for n, v in zip(shape.columns, values, strict=True) if n in shape.key
+            )
+            # A key that is there cannot be inserted, not even if another WHEN deletes it.
+            clash = (
+                f"SELECT 1 FROM {self.table(other)} AS s LEFT JOIN {self.table(shape)} AS t ON {on} "
+                f"WHERE {self.column(shape, shape_key(shape), 't')} IS NULL{extra} "
+                f"AND EXISTS (SELECT 1 FROM {self.table(shape)} AS u WHERE {same})"
+            )
             whens.append(f"WHEN NOT MATCHED{extra} THEN INSERT ({listed}) VALUES ({', '.join(values)})")
         if rng.random() < 0.25:
             whens.append(f"WHEN NOT MATCHED BY SOURCE AND {self.condition(shape, 't', 1)} THEN DELETE")
         sql = f"MERGE INTO {self.table(shape)} AS t USING {self.table(other)} AS s ON {on} {' '.join(whens)}"
-        if not changing:
-            return Statement(sql, shape)
-        some = " OR ".join(f"({c})" for c in changing)
-        return Statement(sql, shape, self.key_counts(shape, f"{self.table(other)} AS s WHERE {on} AND ({some})"))
+        asked = [clash] if clash else []
+        if changing:
+            some = " OR ".join(f"({c})" for c in changing)
+            asked.append(self.key_counts(shape, f"{self.table(other)} AS s WHERE {on} AND ({some})"))
+        return Statement(sql, shape, "SELECT 1 AS x WHERE " + " OR ".join(f"EXISTS ({query})" for query in asked))
 
     # Queries
 
