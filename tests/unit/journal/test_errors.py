@@ -199,3 +199,17 @@ def test_times_outside_of_the_key_may_be_those_of_the_statement() -> None:
     ):
         with pytest.raises(JournalError, match="may give other rows"):
             rewrite(sql, MODEL, "spark", columns)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE depts SET name = 'x' y",
+        "UPDATE depts SET name = 'x' AS y",
+        "UPDATE depts SET (name) = ROW('x' y)",
+        "MERGE INTO depts t USING x s ON true WHEN NOT MATCHED THEN INSERT VALUES (1, 'x' y)",
+    ],
+)
+def test_a_value_has_no_name(sql: str) -> None:
+    with pytest.raises(JournalError):
+        rewrite(sql, MODEL, "postgres", SCHEMA)

@@ -79,6 +79,8 @@ def _assign(
         raise rewriting.refuse(
             "DEFAULT", "the default of a column is not known here", f"Write the value of {name} itself"
         )
+    if isinstance(node, exp.Alias):
+        raise lost(rewriting.source, "the value of SET")  # a name after it is none in SET
     _refuse_many_rows(rewriting, node)
     found[name] = Assigned(value.text, node)
 

@@ -330,6 +330,8 @@ class _Merge:
             )
         given = then.expression
         nodes = given.expressions if isinstance(given, exp.Tuple) else [given]
+        if any(isinstance(node, exp.Alias) for node in nodes):
+            raise lost(source, "the values of INSERT")  # a name after a value is none there
         self.key_nodes += [node for name, node in zip(names, nodes, strict=False) if name in self.table.key]
         found = {name: rewriting.default(self.table, name) for name in self.columns}
         for name, part in zip(names, values, strict=True):
