@@ -1,7 +1,8 @@
 """`lakemend journal rewrite | init | history | archive`: journaled SQL from the command line.
 
-`cli.py` takes the group in. `rewrite` and `init` print SQL and touch nothing. `history` and `archive` run on the
-database that the model's document names; where it names none, or a schema is given, they print the SQL.
+`cli.py` takes the group in. `rewrite` and `init` print SQL and touch nothing. `history` and `archive` run on Spark
+where a warehouse is given, else on the database that the model's document names; where it names none, or a schema is
+given, they print the SQL.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ _model = click.option("--model", required=True, type=_FILE, help="The model: JSO
 _dialect = click.option("--dialect", default="spark", show_default=True, help="spark, postgres, duckdb, hive or trino.")
 _schema = click.option("--schema", type=_FILE, help="{table: {column: type}} of the logical tables, as JSON or YAML.")
 _archives = click.option("--archived", multiple=True, metavar="TABLE", help="A table that has an archive. Repeatable.")
+
+
+_warehouse = click.option("--warehouse", help="Run it on Spark: where the catalog `lake` keeps its tables.")
+_namespace = click.option("--namespace", help="On Spark: where the journals are, such as lake.hr.")
 
 
 @click.group()
@@ -106,6 +111,8 @@ def init(model: Path, dialect: str, schema: Path, using: str, as_json: bool) -> 
 @_dialect
 @_schema
 @_archives
+@_warehouse
+@_namespace
 @json_option
 def history(
     table: str,
@@ -114,10 +121,15 @@ def history(
     dialect: str,
     schema: Path | None,
     archived: tuple[str, ...],
+    warehouse: str | None,
+    namespace: str | None,
     as_json: bool,
 ) -> None:
     """Every version of the row with a KEY (one value for each key column), oldest first."""
     read, columns = Model.of(model), _read(schema)
+    if warehouse is not None:
+        frame = _on_spark(read, warehouse, namespace).history(table, list(key) if len(key) > 1 else key[0])
+        return _print_rows(frame.columns, [list(row) for row in frame.collect()], as_json)
     if columns is not None or read.connection is None:
         known = Schema(columns, read, dialect_of(dialect)).known(read.table(table)) or {}
         values = [_value(v, known.get(name)) for name, v in zip(read.table(table).key, key, strict=False)]
@@ -128,6 +140,10 @@ def history(
         cursor = connection.history(table, list(key) if len(key) > 1 else key[0])
         names = [column[0] for column in cursor.description]
         rows = [list(row) for row in cursor.fetchall()]
+    return _print_rows(names, rows, as_json)
+
+
+def _print_rows(names: list[str], rows: list[list[Any]], as_json: bool) -> None:
     if as_json:
         return print_json([dict(zip(names, row, strict=True)) for row in rows])
     return print_table(names, [["NULL" if value is None else value for value in row] for row in rows])
@@ -138,10 +154,23 @@ def history(
 @_model
 @_dialect
 @_schema
+@_warehouse
+@_namespace
 @json_option
-def archive(table: str, model: Path, dialect: str, schema: Path | None, as_json: bool) -> None:
+def archive(
+    table: str,
+    model: Path,
+    dialect: str,
+    schema: Path | None,
+    warehouse: str | None,
+    namespace: str | None,
+    as_json: bool,
+) -> None:
     """Move what is superseded out of the journal of TABLE into its archive, in one step."""
     read, columns = Model.of(model), _read(schema)
+    if warehouse is not None:
+        report = _on_spark(read, warehouse, namespace).archive(table)
+        return print_json(report.to_dict()) if as_json else click.echo(visible(str(report)))
     if columns is not None or read.connection is None:
         script = str(archival(read, table, dialect, columns))
         return print_json({"sql": script}) if as_json else click.echo(visible(script))
@@ -153,6 +182,13 @@ def archive(table: str, model: Path, dialect: str, schema: Path | None, as_json:
         if as_json
         else click.echo(f"moved {moved} rows into the archive of {visible(table)}")
     )
+
+
+def _on_spark(model: Model, warehouse: str, namespace: str | None) -> Any:
+    import lakemend
+    from lakemend.journal.spark import JournalSession
+
+    return JournalSession(lakemend.session(warehouse=warehouse), model, namespace=namespace)
 
 
 def _connected(model: Model) -> Any:

@@ -38,13 +38,18 @@ class SparkEngine:
             self.made.append(side)
         self.session = JournalSession(self.spark, model, namespace=self.sides[1])
         columns = {s.name: {n: _TYPES[t] for n, t in s.columns.items()} for s in shapes}
-        self.session.init({s.name: columns[s.name] for s in shapes if s.journaled})
+        # Odd names need it.
+        mapped = "'delta.columnMapping.mode' = 'name'"
+        properties = {"delta.columnMapping.mode": "name"} if self.catalog == "lake" else {}
+        self.session.init({s.name: columns[s.name] for s in shapes if s.journaled}, properties=properties)
         for shape in shapes:
             listed = ", ".join(f"{quoted('spark', n)} {t}" for n, t in columns[shape.name].items())
-            self.spark.sql(f"CREATE TABLE {self.sides[0]}.{quoted('spark', shape.name)} ({listed}) USING delta")
+            self.spark.sql(
+                f"CREATE TABLE {self.sides[0]}.{quoted('spark', shape.name)} ({listed}) USING delta TBLPROPERTIES ({mapped})"
+            )
             if not shape.journaled:
-                using = "delta" if self.catalog == "lake" else "parquet"
-                self.spark.sql(f"CREATE TABLE {self.sides[1]}.{quoted('spark', shape.name)} ({listed}) USING {using}")
+                using = using if self.catalog == "lake" else "parquet"
+                self.spark.sql(f"CREATE TABLE {self.sides[1]}.{name} ({listed}) USING {using}")
         self.last: Any = None
 
     def end(self) -> None:
@@ -65,7 +70,7 @@ class SparkEngine:
         table = lakemend.table(self.spark, name)
         before = table.version
         try:
-            self.spark.sql(sql)
+            report = table._run("plain", lambda: self.spark.sql(sql))
             keys = ", ".join(quoted("spark", k) for k in unique.key)
             null = " OR ".join(f"{quoted('spark', k)} IS NULL" for k in unique.key)
             bad = (
@@ -77,7 +82,7 @@ class SparkEngine:
             if table.version != before:
                 table.restore(version=before)
             return Outcome(error=error)
-        return Outcome(count=None if table.version == before else _count(table.history(1)[0]))
+        return Outcome(count=report.inserted + report.updated + report.deleted)
 
     def journaled(self, sql: str) -> Outcome:
         self.spark.sql(f"USE {self.sides[1]}")
@@ -105,11 +110,3 @@ class SparkEngine:
 
     def archive(self, shape: Shape) -> None:
         self.session.archive(shape.name)
-
-
-def _count(entry: dict[str, Any]) -> int | None:
-    """The rows that a statement changed, by the table's own history."""
-    names = ("inserted", "updated", "deleted")
-    metrics = {key.lower(): int(value) for key, value in (entry.get("metrics") or {}).items()}
-    del names, metrics
-    return None

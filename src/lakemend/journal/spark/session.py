@@ -26,6 +26,8 @@ from lakemend.errors import (
     TableNotFoundError,
 )
 from lakemend.journal.ddl import init as ddl
+from lakemend.journal.dialects import dialect_of
+from lakemend.journal.literals import string
 from lakemend.journal.model import Model, Table
 from lakemend.journal.past import history
 from lakemend.journal.rewrite import rewrite
@@ -114,9 +116,9 @@ class JournalSession:
         """Moves superseded versions of a table out of its journal, so that reading it costs no more than it must."""
         return self._places.storage(self.model.table(table)).archive(retry_limit(self.spark, retries))
 
-    def init(self, schema: Mapping[str, Any]) -> list[str]:
+    def init(self, schema: Mapping[str, Any], *, properties: Mapping[str, str] | None = None) -> list[str]:
         """Creates the journals of tables: `{table: {column: type}}`, a DDL string or a StructType each. Returns the
-        DDL."""
+        DDL. `properties`: of the tables."""
         columns = {name: _columns(given) for name, given in schema.items()}
         tables = tuple(t for t in self.model.tables if t.name in columns or str(t) in columns)
         unknown = sorted(set(columns) - {t.name for t in tables} - {str(t) for t in tables})
@@ -136,7 +138,7 @@ class JournalSession:
         for text in ddl(model, self._schema(given), "spark", using=using):
             for placeholder, name in names.items():
                 text = re.sub(rf"\b{placeholder}\b", name.replace("\\", "\\\\"), text)
-            statements.append(text)
+            statements.append(text + _properties(properties or {}))
         for text in statements:
             self.spark.sql(text)
         return statements
@@ -342,6 +344,15 @@ def _logical(storage: Storage, model: Model) -> T.StructType:
 def _defaults(storage: Storage) -> dict[str, str]:
     found = {f.name: (f.metadata or {}).get("CURRENT_DEFAULT") for f in storage.schema.fields}
     return {name: sql for name, sql in found.items() if sql is not None}
+
+
+def _properties(properties: Mapping[str, str]) -> str:
+    if not properties:
+        return ""
+    dialect = dialect_of("spark")
+    return (
+        f" TBLPROPERTIES ({', '.join(f'{string(k, dialect)} = {string(v, dialect)}' for k, v in properties.items())})"
+    )
 
 
 def _columns(given: Any) -> T.StructType:
