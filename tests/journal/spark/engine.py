@@ -44,9 +44,8 @@ class SparkEngine:
         self.session.init({s.name: columns[s.name] for s in shapes if s.journaled}, properties=properties)
         for shape in shapes:
             listed = ", ".join(f"{quoted('spark', n)} {t}" for n, t in columns[shape.name].items())
-            self.spark.sql(
-                f"CREATE TABLE {self.sides[0]}.{quoted('spark', shape.name)} ({listed}) USING delta TBLPROPERTIES ({mapped})"
-            )
+            name, using = quoted("spark", shape.name), f"delta TBLPROPERTIES ({mapped})"
+            self.spark.sql(f"CREATE TABLE {self.sides[0]}.{name} ({listed}) USING {using}")
             if not shape.journaled:
                 using = using if self.catalog == "lake" else "parquet"
                 self.spark.sql(f"CREATE TABLE {self.sides[1]}.{name} ({listed}) USING {using}")
