@@ -19,7 +19,7 @@ import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import joins, maintenance, rows, strategies
+from benchmarks import joins, journal, maintenance, rows, strategies
 from benchmarks.ratio import Figure
 
 SETS = {
@@ -27,6 +27,7 @@ SETS = {
     "joins": tuple(f"joins.{module}" for module in joins.MODULES),
     "strategies": tuple(f"strategies.{module}" for module in strategies.MODULES),
     "maintenance": tuple(f"maintenance.{module}" for module in maintenance.MODULES),
+    "journal": tuple(f"journal.{module}" for module in journal.MODULES),
 }
 GROUPS = ("log", "planning", "scan", "append", *(name for names in SETS.values() for name in names))
 # Run when they are named, and only then.

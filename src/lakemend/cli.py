@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from lakemend import upkeep
+from lakemend.journal.commands import journal
 from lakemend.printed import (
     CATALOG,
     SHOWN_FILES,
@@ -52,6 +53,7 @@ def cli() -> None:
 
 for command in upkeep.COMMANDS:
     cli.add_command(command)
+cli.add_command(journal)
 
 
 @cli.command()

@@ -13,13 +13,22 @@
     │   ├── SchemaMismatchError         (TypeError, pyarrow.ArrowInvalid) columns or types do not fit
     │   ├── ConstraintViolationError    NOT NULL, CHECK or a generated column is violated
     │   ├── AmbiguousMergeError         several source rows of a MERGE match one target row
-    │   └── ReplaceWhereError           rows cannot be replaced as asked; nothing was changed
-    │       ├── NonPartitionedTableError        partitions only, of a table that has none
-    │       ├── InvalidPredicateError           unparsable, no condition, unknown column, overlapping
-    │       ├── UnsupportedOperatorError        a subquery, an aggregate, a nondeterministic function
-    │       ├── PartitionColumnNotFoundError    partitions only, by a column that is not one
-    │       ├── TypeMismatchError               (TypeError) a literal is not of the column's type
-    │       └── RowsOutsidePredicateError       incoming rows do not satisfy the predicate
+    │   ├── ReplaceWhereError           rows cannot be replaced as asked; nothing was changed
+    │   │   ├── NonPartitionedTableError        partitions only, of a table that has none
+    │   │   ├── InvalidPredicateError           unparsable, no condition, unknown column, overlapping
+    │   │   ├── UnsupportedOperatorError        a subquery, an aggregate, a nondeterministic function
+    │   │   ├── PartitionColumnNotFoundError    partitions only, by a column that is not one
+    │   │   ├── TypeMismatchError               (TypeError) a literal is not of the column's type
+    │   │   └── RowsOutsidePredicateError       incoming rows do not satisfy the predicate
+    │   └── JournalError                journaled SQL; nothing was run
+    │       ├── JournalModelError           the model is wrong
+    │       ├── JournalSqlError             the statement cannot be parsed
+    │       ├── JournalRefusedError         the statement has something that cannot be rewritten (`keyword`)
+    │       ├── JournalTableError           no such journaled table
+    │       ├── JournalSchemaError          the schema lacks a table, or a column is unknown, ambiguous or missing
+    │       ├── DuplicateKeyError           a row would have the key of another one
+    │       ├── NullKeyError                a key column would be null
+    │       └── CardinalityError            a row would be changed twice by one statement
     ├── CommitError
     │   ├── CommitConflictError         another writer won; nothing happened; safe to retry
     │   └── CommitUnknownError          the outcome could not be learned; never retried, never cleaned up
@@ -178,6 +187,44 @@ class RowsOutsidePredicateError(ReplaceWhereError):
     """`count`, `sample` (rows as dicts), `predicate`."""
 
     condition = "LAKEMEND_ROWS_OUTSIDE_PREDICATE"
+
+
+class JournalError(InvalidInputError):
+    condition = "LAKEMEND_JOURNAL"
+
+
+class JournalModelError(JournalError):
+    condition = "LAKEMEND_JOURNAL_MODEL"
+
+
+class JournalSqlError(JournalError):
+    condition = "LAKEMEND_JOURNAL_SQL"
+
+
+class JournalRefusedError(JournalError):
+    """`keyword` is what the statement has and cannot have."""
+
+    condition = "LAKEMEND_JOURNAL_REFUSED"
+
+
+class JournalTableError(JournalError):
+    condition = "LAKEMEND_JOURNAL_TABLE"
+
+
+class JournalSchemaError(JournalError):
+    condition = "LAKEMEND_JOURNAL_SCHEMA"
+
+
+class DuplicateKeyError(JournalError):
+    condition = "LAKEMEND_DUPLICATE_KEY"
+
+
+class NullKeyError(JournalError):
+    condition = "LAKEMEND_NULL_KEY"
+
+
+class CardinalityError(JournalError):
+    condition = "LAKEMEND_CARDINALITY"
 
 
 class CommitError(LakemendError):

@@ -10,7 +10,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from itertools import combinations
@@ -55,6 +56,7 @@ class Brain:
         self.catalogs: dict[str, str] = dict(catalogs or {})
         self.tables = Tables(formats if formats is not None else known_formats())
         self._reports: OrderedDict[str, Report] = OrderedDict()
+        self._read_at: dict[str, int] = {}  # by request id: the version of which it has read every row
         # What a session does about small files that a write leaves; without Spark there is nobody to do it.
         self.compact_small_files: Callable[[SmallFiles], None] | None = None
         # Statements and procedures that a session runs in Python; the rows of their results.
@@ -128,6 +130,19 @@ class Brain:
         """The report of the commit made under a request id, once."""
         with self._lock:
             return self._reports.pop(request, None)
+
+    @contextmanager
+    def having_read(self, request: str, version: int) -> Iterator[None]:
+        """The write made under a request id rests on every row of its table, as they were at a version: it conflicts
+        with
+        whatever changed one of them since, or added one."""
+        with self._lock:
+            self._read_at[request] = version
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._read_at[request]
 
     # ---- what Python asks without the wire
 
@@ -260,6 +275,10 @@ class Brain:
         return answer
 
     def _commit(self, request: dict[str, Any]) -> dict[str, Any]:
+        with self._lock:
+            read_at = self._read_at.get(request.get("request") or "")
+        if read_at is not None:
+            request = _having_read_everything(request, read_at)
         written = write.commit(self._address(request), request)
         report = self._looked_after(written, request)
         if request.get("request"):
@@ -366,6 +385,11 @@ class Brain:
 def _pinned(opened: OpenTable, request: Mapping[str, Any]) -> Snapshot:
     """The version a request is about, of the table it is about."""
     return opened.pinned(version_number(request["version"]), request.get("table_id"))
+
+
+def _having_read_everything(request: dict[str, Any], version: int) -> dict[str, Any]:
+    reads = [*(request.get("reads_at") or ()), {"version": str(version), "predicates": []}]
+    return {**request, "read_predicates": [], "reads_at": reads}
 
 
 def _key(request: Mapping[str, Any]) -> bytes:

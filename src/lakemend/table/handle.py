@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from py4j.protocol import Py4JNetworkError
@@ -129,8 +129,12 @@ class Handle:
                 remedy="pass a frame with columns, or create the table first",
             ) from error
 
-    def _run(self, operation: str, statement: Callable[[], object]) -> Report:
-        """Runs one write under a request id, by which the brain keeps its report for us."""
+    def _run(self, operation: str, statement: Callable[[], object], read_at: int | None = None) -> Report:
+        """Runs one write under a request id, by which the brain keeps its report for us.
+
+        `read_at`: the version of which the caller has read every row. The write conflicts with whoever changed one
+        since.
+        """
         request = uuid.uuid4().hex
         context = self.spark.sparkContext
         before = context.getLocalProperty(_REQUEST)
@@ -138,7 +142,8 @@ class Handle:
         started = time.perf_counter()
         shown, label = bars_wanted(self.spark), f"{operation} {redacted(self.path or self.name)}"
         try:
-            with progress(label, 1.0, shown, running=share_done(self.spark), after=_LONG):
+            having_read = nullcontext() if read_at is None else self._brain.having_read(request, read_at)
+            with having_read, progress(label, 1.0, shown, running=share_done(self.spark), after=_LONG):
                 statement()
         finally:
             # An interrupt has ended the JVM's thread, and with it its properties.

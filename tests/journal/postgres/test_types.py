@@ -1,0 +1,263 @@
+"""Columns of every type, odd names, defaults: a journaled table takes and refuses what a plain one does."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.types.json import Json, Jsonb
+
+from lakemend.errors import JournalSchemaError, LakemendError
+from lakemend.journal import init
+from lakemend.journal.driver import connect
+from tests.journal.postgres.world import World
+
+UTC = datetime.UTC
+
+# A type, literals for it (good and bad ones) and parameters.
+CASES: dict[str, tuple[list[str], list[Any]]] = {
+    "smallint": (["5", "'6'", "40000", "1.6", "'x'", "true", "NULL"], [5, 6.7, "7", True, None, 10**10]),
+    "bigint": (["5", "'6'", "1.5"], [5, 10**12, decimal.Decimal("2.5"), "x"]),
+    "numeric(5,2)": (["1.005", "99999", "'1.25'", "1e2"], [decimal.Decimal("1.239"), 1.005, 100000, "3.14159"]),
+    "double precision": (["0.1", "'NaN'", "1", "'-0'"], [0.1, float("inf"), 3, "2.5"]),
+    "varchar(3)": (["'abc'", "'abcd'", "'ab '", "'abc   '", "12", "1234", "NULL"], ["abc", "abcd", "äöü", "", 5]),
+    "char(3)": (["'a'", "'abcd'", "'ab '", "1"], ["a", "abcd", ""]),
+    "text": (
+        ["'100%'", "'%s'", "'it''s'", "E'a\\nb'", "$$x'y$$", "'?'", "5", "'{a}'"],
+        ["%s", "a'b\"c\\", "€\U0001f600", 5],
+    ),
+    '"char"': (["'a'", "'ab'"], ["a"]),
+    "bytea": (["'\\xdead'", "'abc'", "E'\\\\000'"], [b"\x00\xff%s", b""]),
+    "boolean": (["true", "'yes'", "1", "'maybe'"], [True, "off", 1]),
+    "date": (
+        ["'2024-02-29'", "'2023-02-29'", "DATE '2024-01-01'", "now()"],
+        [datetime.date(2024, 2, 29), "2024-01-01"],
+    ),
+    "timestamptz": (["'2024-01-01 12:00+05'", "'infinity'"], [datetime.datetime(2024, 1, 1, tzinfo=UTC)]),
+    "timestamp(0)": (["'2024-01-01 12:00:00.6'"], [datetime.datetime(2024, 1, 1, 1, 1, 1, 999999)]),
+    "interval": (["'1 day 2 hours'", "INTERVAL '3' HOUR"], [datetime.timedelta(hours=5)]),
+    "uuid": (["'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'", "'x'"], [uuid.UUID(int=5), str(uuid.UUID(int=6))]),
+    "json": (["'{\"a\":  1}'", "'{'"], [Json({"a": [1, None]}), '{"b": 2}']),
+    "jsonb": (["'{\"a\":  1}'", "'null'", "NULL"], [Jsonb({"a": [1, None]}), '"%s"']),
+    "integer[]": (["'{1,2}'", "ARRAY[3,4]", "'{}'", "ARRAY[]::int[]", "ARRAY['x']"], [[1, 2], [], None]),
+    "text[]": (["ARRAY['a,b', 'c\"d', NULL]"], [["a,b", 'c"d', None, "%"]]),
+    "varchar(2)[]": (["ARRAY['ab']", "ARRAY['abc']"], [["ab"], ["abc"]]),
+    "bit(3)": (["B'101'", "B'1'", "'110'"], ["111", "1"]),
+    "bit varying(3)": (["B'101'", "B'1010'"], ["11", "1111"]),
+    "inet": (["'10.0.0.1/8'"], ["::1"]),
+    "point": (["'(1,2)'", "point(3,4)"], ["(5,6)"]),
+    "int4range": (["'[1,5)'", "int4range(2,3)"], ["[7,9]"]),
+    "money": (["'12.345'", "5"], ["3.5"]),
+    "xml": (["'<a/>'", "'<a'"], ["<b/>"]),
+    "tsvector": (["'a fat cat'", "to_tsvector('simple', 'x')"], ["b"]),
+    "mood": (["'sad'", "'angry'", "'ok'::mood"], ["ok", "nope"]),
+    '"Odd Mood"': (["'so so'", "'bad'"], ["so so"]),
+    "small_number": (["5", "500", "NULL"], [5, 500]),
+    "pair": (["'(2,y)'", "(3, 'z')::pair"], ["(4,w)"]),
+}
+
+
+@pytest.fixture
+def sides(conninfo: str) -> Iterator[tuple[Any, Any]]:
+    """A plain connection and a journaled one, with a table `t` of the same columns for each; it makes them."""
+    plain = psycopg.connect(conninfo, autocommit=True)
+    plain.execute("CREATE TYPE mood AS ENUM ('sad', 'ok')")
+    plain.execute("CREATE TYPE \"Odd Mood\" AS ENUM ('so so')")
+    plain.execute("CREATE DOMAIN small_number AS integer CHECK (VALUE < 100)")
+    plain.execute("CREATE TYPE pair AS (a integer, b text)")
+    journaled = psycopg.connect(conninfo, autocommit=True)
+    yield plain, journaled
+    plain.close()
+    journaled.close()
+
+
+def made(sides: tuple[Any, Any], type: str) -> Any:
+    plain, journaled = sides
+    plain.execute(f"CREATE TABLE t (id integer PRIMARY KEY DEFERRABLE, v {type}, w integer)")
+    model = {"journalTables": {"j": "id"}}
+    for statement in init(model, {"j": {"id": "integer", "v": type, "w": "integer"}}, "postgres"):
+        plain.execute(statement)
+    return connect(model, journaled)
+
+
+MERGE = """
+MERGE INTO {t} USING (VALUES (1), (50)) AS s(k) ON {t}.id = s.k
+WHEN MATCHED THEN UPDATE SET v = {v} WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.k, {v})
+"""
+STATEMENTS = (
+    "INSERT INTO {t} (id, v) VALUES (1, {v})",
+    "INSERT INTO {t} VALUES (2, {v}, 1), (3, {v}, 2)",
+    "INSERT INTO {t} (v, id) SELECT {v}, 4",
+    "UPDATE {t} SET v = {v} WHERE id = 1",
+    "UPDATE {t} SET v = {v}, w = 5",
+    "UPDATE {t} SET id = id + 10, v = {v}",
+    "UPDATE {t} SET id = id - 10",
+    "UPDATE {t} SET (w, v) = (7, {v}) WHERE id = 2",
+    "UPDATE {t} SET v = s.x FROM (SELECT v AS x FROM {t} WHERE id = 2) AS s WHERE id = 3",
+    "INSERT INTO {t} (id, v) SELECT id + 20, v FROM {t}",
+    MERGE,
+    "DELETE FROM {t} WHERE id = 3",
+    "INSERT INTO {t} (id, v) VALUES (3, DEFAULT)",
+)
+
+
+def outcome(connection: Any, statement: str, parameters: Any = None) -> tuple[str, int]:
+    try:
+        return "", connection.execute(statement, parameters).rowcount
+    except psycopg.Error as error:
+        return type(error).__name__, 0
+
+
+@pytest.mark.crossed
+@pytest.mark.parametrize("type", CASES)
+def test_types(sides: tuple[Any, Any], type: str) -> None:
+    connection = made(sides, type)
+    plain = sides[0]
+    literals, parameters = CASES[type]
+    values = [(value.replace("%", "%%"), None) for value in literals] + [("%s", p) for p in parameters]
+    differences = []
+    for written, parameter in values:
+        for statement in STATEMENTS:
+            theirs, ours = (statement.format(t=t, v=written) for t in ("t", "j"))
+            arguments = (parameter,) * theirs.replace("%%", "").count("%s")
+            wanted, found = outcome(plain, theirs, arguments), outcome(connection, ours, arguments)
+            rows = "SELECT id, v::text, w FROM {} ORDER BY id"
+            left, right = plain.execute(rows.format("t")).fetchall(), connection.execute(rows.format("j")).fetchall()
+            refuses = bool(wanted[0]) != bool(found[0]) and bool(left)  # of no row a constant may fail or not
+            if refuses or wanted[1] != found[1] or left != right:
+                differences.append((statement, written, parameter, wanted, found, left, right))
+                plain.execute("DELETE FROM t")
+                connection.execute("DELETE FROM j")
+        plain.execute("DELETE FROM t")
+        connection.execute("DELETE FROM j")
+    assert not differences, "\n".join(map(str, differences))
+
+
+def test_a_row_of_all_types_at_once(sides: tuple[Any, Any]) -> None:
+    """A change of the key carries every other column along, whatever its type."""
+    types = [t for t in CASES if t != "small_number"]
+    columns = {"id": "integer"} | {f"c{i}": t for i, t in enumerate(types)}
+    model = {"journalTables": {"wide": "id"}, "journalVersionType": "BIGINT"}
+    for statement in init(model, {"wide": columns}, "postgres"):
+        sides[0].execute(statement)
+    connection = connect(model, sides[1])
+    values = ", ".join(CASES[t][0][0].replace("'100%'", "'100%%'") for t in types)
+    connection.execute(f"INSERT INTO wide VALUES (%s, {values})", (1,))
+    before = connection.execute("SELECT * FROM wide").fetchone()
+    connection.execute("UPDATE wide SET id = 2")
+    connection.execute("UPDATE wide SET id = 3 FROM (VALUES (2)) AS s(k) WHERE s.k = id")
+    connection.archive("wide")
+    assert connection.execute("SELECT * FROM wide").fetchone()[1:] == before[1:]
+    assert [str(row[1:-2]) for row in connection.history("wide", 3)] == [str(before[1:])]
+
+
+@pytest.mark.parametrize("name", ["Dépts", 'we"ird', "100%", "%s", "a b.c", "SELECT", "%(x)s", "x$1", "a'b", "ЖЖ"])
+def test_odd_names(conninfo: str, name: str) -> None:
+    """Of the table, its key and a column."""
+    world = World.of(conninfo, "BIGINT", {name: {name: "integer", f"{name}2": "text"}}, journalDefaultKey=name)
+    connection = world.connect(autocommit=True)
+    table, key, other = (psycopg.sql.Identifier(n).as_string(connection) for n in (name, name, f"{name}2"))
+    percent = table.replace("%", "%%"), key.replace("%", "%%"), other.replace("%", "%%")
+    connection.execute(f"INSERT INTO {table} VALUES (1, '100%'), (2, NULL)")
+    t, k, o = percent
+    assert connection.execute(f"UPDATE {t} SET {o} = {o} || %s WHERE {k} = %s", ("!", 1)).rowcount == 1
+    assert connection.execute(f"UPDATE {t} SET {k} = {k} + %(by)s", {"by": 10}).rowcount == 2
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        connection.execute(f"INSERT INTO {t} ({k}) VALUES (%s)", (11,))
+    connection.execute(f"DELETE FROM {table} WHERE {key} = 12")
+    assert connection.execute(f"SELECT * FROM {table}").fetchall() == [(11, "100%!")]
+    assert connection.archive(name) == 7
+    assert len(connection.history(name, 11).fetchall()) == 1
+    world.close()
+
+
+def test_defaults_and_identity(conninfo: str) -> None:
+    world = World.of(conninfo, "BIGINT", {"d": {"id": "integer", "a": "text", "b": "integer"}})
+    plain = world.plain(autocommit=True)
+    plain.execute("ALTER TABLE d_journal ALTER id ADD GENERATED BY DEFAULT AS IDENTITY, ALTER a SET DEFAULT 'dflt'")
+    plain.execute("ALTER TABLE d_journal ALTER b SET DEFAULT 40 + 2")
+    connection = world.connect(autocommit=True)
+    connection.execute("INSERT INTO d (b) VALUES (1), (2)")
+    connection.execute("INSERT INTO d (id, a) VALUES (10, DEFAULT)")
+    connection.execute("INSERT INTO d (id) VALUES (11) ON CONFLICT (id) DO NOTHING")
+    connection.execute("UPDATE d SET a = 'x' WHERE b = 2")
+    connection.execute(
+        "MERGE INTO d USING (VALUES (12)) AS s(k) ON s.k = d.id WHEN NOT MATCHED THEN INSERT (id) VALUES (k)"
+    )
+    assert connection.execute("SELECT * FROM d ORDER BY id").fetchall() == [
+        (1, "dflt", 1),
+        (2, "x", 2),
+        (10, "dflt", 42),
+        (11, "dflt", 42),
+        (12, "dflt", 42),
+    ]
+    plain.execute("SELECT setval(pg_get_serial_sequence('d_journal', 'id'), 10, false)")
+    with pytest.raises(LakemendError):
+        connection.execute("INSERT INTO d (b) VALUES (3)")  # the identity gives 10, which is there
+    world.close()
+
+
+@pytest.mark.parametrize(
+    "alter", ["ADD g integer GENERATED ALWAYS AS (b * 2) STORED", "ALTER id ADD GENERATED ALWAYS AS IDENTITY"]
+)
+def test_generated_columns_are_refused_at_the_start(conninfo: str, alter: str) -> None:
+    world = World.of(conninfo, "BIGINT", {"d": {"id": "integer", "b": "integer"}})
+    world.plain(autocommit=True).execute(f"ALTER TABLE d_journal {alter}")
+    with pytest.raises(JournalSchemaError, match="generated"):
+        world.connect()
+    world.close()
+
+
+@pytest.mark.parametrize("type", ["TIMESTAMP", "BIGINT"])
+def test_a_journal_made_by_hand(conninfo: str, type: str) -> None:
+    """No counter, no index, no archive, the version columns in front, rows at version 0."""
+    plain = psycopg.connect(conninfo, autocommit=True)
+    first = "0" if type == "BIGINT" else "'epoch'"
+    plain.execute(f"CREATE TABLE d_journal (version_number {type}, subsequent_version_number {type}, id int, a text)")
+    plain.execute(f"INSERT INTO d_journal VALUES ({first}, NULL, 1, 'a'), ({first}, NULL, 2, 'b')")
+    model = {"journalTables": {"d": []}, "journalVersionType": type}
+    connection = connect(model, psycopg.connect(conninfo))
+    assert connection.execute("SELECT * FROM d ORDER BY id").fetchall() == [(1, "a"), (2, "b")]
+    for step in range(3):
+        connection.execute("UPDATE d SET a = a || %s", (step,))
+    connection.execute("UPDATE d SET id = 3 WHERE id = 2")
+    connection.execute("INSERT INTO d VALUES (2, 'new')")
+    connection.execute("DELETE FROM d WHERE id = 1")
+    connection.commit()
+    assert connection.execute("SELECT * FROM d ORDER BY id").fetchall() == [(2, "new"), (3, "b012")]
+    with pytest.raises(LakemendError, match="does not exist"):
+        connection.archive("d")
+    connection.close()
+    plain.close()
+
+
+def test_versions_that_others_wrote_are_never_passed_by(world: World) -> None:
+    """A row that was written into the journal directly, with a version from the future, can still be changed."""
+    connection = world.connect(autocommit=True)
+    connection.execute("INSERT INTO depts (id, name) VALUES (1, 'a')")
+    future = "1000" if world.model["journalVersionType"] == "BIGINT" else "'2999-01-01'"
+    connection.execute(f"INSERT INTO depts_journal VALUES (1, 'b', NULL, NULL, {future}, NULL)")
+    assert connection.execute("UPDATE depts SET name = name || '!'").rowcount == 1
+    assert connection.execute("SELECT name FROM depts").fetchall() == [("b!",)]
+    with connection.transaction():
+        connection.execute("UPDATE depts SET name = name || '!'")
+        connection.execute("UPDATE depts SET name = name || '!'")
+    assert connection.execute("SELECT name FROM depts").fetchall() == [("b!!!",)]
+
+
+def test_an_empty_table(world: World) -> None:
+    connection = world.connect(autocommit=True)
+    for statement in (
+        "UPDATE depts SET name = 'x'",
+        "DELETE FROM depts",
+        "UPDATE depts SET id = id + 1",
+        "INSERT INTO depts SELECT * FROM depts",
+    ):
+        assert connection.execute(statement).rowcount == 0
+    assert connection.execute("SELECT * FROM depts").fetchall() == []
+    assert connection.archive("depts") == 0

@@ -1,0 +1,4 @@
+-- a view over a journaled table
+-- dialect: postgres
+CREATE VIEW v AS SELECT name FROM depts;
+CREATE VIEW v AS SELECT name FROM (SELECT c.deptno, c.name FROM depts_journal AS c WHERE c.subsequent_version_number IS NULL AND NOT EXISTS (SELECT 1 FROM depts_journal AS n WHERE n.deptno = c.deptno AND n.version_number > c.version_number)) AS depts;
