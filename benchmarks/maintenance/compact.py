@@ -51,9 +51,9 @@ def compacting(base: Base, target: int, outputs: int, rows: int, stack: ExitStac
         found.append(of_engine(delta, base, lambda round: Command("OPTIMIZE {table}"), "merge-on-read"))
     if isinstance(iceberg, Iceberg):
         rewrite = (
-            "CALL ice.system.rewrite_data_files(table => '{{table}}', "
+            "CALL ice.system.rewrite_data_files(table => '{table}', "
             f"options => map('target-file-size-bytes', '{target}'))"
-        ).replace("{{table}}", "{table}")
+        )
         found.append(of_engine(iceberg, base, lambda round: Command(rewrite), "merge-on-read"))
     if duck := peer(DuckDb):
         query = f"SELECT * FROM {parquet(data_files(base))}"

@@ -37,7 +37,7 @@ def run() -> Iterator[Figure]:
         vacuum = Command("VACUUM {table} RETAIN 168 HOURS DRY RUN")
         contenders.append(Contender(delta.name, lambda round: lambda: delta.run(f"delta.`{location}`", vacuum)))
     name = f"vacuum, dry run: {LIVE:,} files stay, {GONE:,} would go"
-    yield from contest(contenders, rounds=5, warm=2).figures(name, against={DeltaSpark.name: 0.2})
+    yield from contest(contenders, rounds=3, warm=1).figures(name, against={DeltaSpark.name: 0.2})
     yield Figure("the same: Spark jobs", jobs_of(dry_run), 0, "")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from benchmarks.maintenance import dedup
 from benchmarks.peers.contest import Contender, contest, of_ours
@@ -27,7 +28,8 @@ def run() -> Iterator[Figure]:
     yield from figures(f"upsert of {SIZE}, scattered", [of_ours(base, upsert(source)), theirs], 1 / 20)
     twice = dedup.base()
     arguments = {"key_columns": ["id"], "dedup_order_by": ["a"]}
-    theirs = found.doing(twice, lambda round: {"deduplicate": arguments})
+    # Of a key it keeps the lowest row where we keep the highest: the tables differ.
+    theirs = replace(found.doing(twice, lambda round: {"deduplicate": arguments}), checksum=None)
     yield from figures(dedup.NAME, [dedup.ours_deduplicating(), theirs], 1 / 5)
 
 
