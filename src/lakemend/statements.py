@@ -68,13 +68,17 @@ class Update:
         if not self._assignments:
             raise InvalidInputError("the update sets nothing", remedy='call set("column", "expression") first')
         condition = _all(self._conditions)
+        columns = [name for name, _ in self._assignments]
+        values = [value._jc for _, value in self._assignments]
+        told = self._table.parts, columns, values, _java(condition)
         if dry_run or self._dry_run:
+            spark = self._table.spark
+            with self._table._named_in_errors():
+                _statements(spark).checkUpdate(spark._jsparkSession, *told)
             return _dry_run(self._table, "update", condition)
 
         def run(spark: SparkSession) -> None:
-            columns = [name for name, _ in self._assignments]
-            values = [value._jc for _, value in self._assignments]
-            _statements(spark).update(spark._jsparkSession, self._table.parts, columns, values, _java(condition))
+            _statements(spark).update(spark._jsparkSession, *told)
 
         return run_with_retries(self._table, "update", run, self._retries if retries is None else retries)
 
@@ -164,6 +168,12 @@ def require_no_column_of_files(table: Table) -> None:
             remedy=f"rename the column {own} first",
             column=own,
         )
+
+
+def check(table: Table, statement: str) -> None:
+    """Raises what the statement would raise before it reads or writes."""
+    with table._named_in_errors():
+        _statements(table.spark).check(table.spark._jsparkSession, statement)
 
 
 def _statements(spark: SparkSession) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from lakemend.errors import (
@@ -78,13 +79,26 @@ def _violation(told: str, family: str, facts: str) -> ConstraintViolationError |
     )
 
 
+def mismatch_without_table(error: AnalysisException, table: str) -> SchemaMismatchError | None:
+    """The typed error for values that do not fit the rows they change; None if it is about something else."""
+    condition, parameters = error.getCondition() or "", error.getMessageParameters() or {}
+    if condition.split(".", 1)[0] not in _COLUMNS or parameters.get("tableName") != "``":
+        return None
+    facts = _facts(str(error)).replace(" for the table ``", "")
+    return _unfit(table, condition, facts, "cast the values to the types that the table has")
+
+
 def _mismatch(table: str, condition: str, facts: str) -> SchemaMismatchError | None:
     if not _is_ours(table):
         return None
+    return _unfit(table, condition, facts, f"name and cast the columns as the table has them, {_EVOLVE}")
+
+
+def _unfit(table: str, condition: str, facts: str, remedy: str) -> SchemaMismatchError:
     return SchemaMismatchError(
         f"the columns do not fit the table {table}",
         cause=facts,
-        remedy=f"name and cast the columns as the table has them, {_EVOLVE}; nothing was written",
+        remedy=f"{remedy}; nothing was written",
         table=table,
         condition=condition,
     )

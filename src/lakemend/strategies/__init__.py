@@ -102,7 +102,7 @@ def _merged(
         return _with_stats(table, replace(report, operation="merge"))
     assert strategy.merge is not None
     if dry_run:
-        planned = strategy.merge(task)
+        planned = replace(strategy.merge(task), schema_evolution=options.schema_evolution)
         # Keys are known to occur once in the source as it came.
         one_each = [key.source for key in task.keys] if planned.source is task.source and not strategy.repeats else []
         return _with_stats(table, planned.planned(table, one_each))

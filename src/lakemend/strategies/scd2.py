@@ -198,22 +198,44 @@ def _changes(task: Task, told: _Columns, items: DataFrame) -> DataFrame:
 
 
 def _retired(task: Task, told: _Columns) -> DataFrame:
-    """The current versions of keys that the source lacks, closed now."""
-    if isinstance(told.type, T.NumericType):
-        raise InvalidInputError(
-            "retire_missing has no time at which to close versions",
-            cause=f"{told.valid_from} is {told.type.simpleString()}, and the source has no row for what it lacks",
-            remedy="send events with delete_when, or use a table whose times are timestamps or dates",
-        )
+    """The current versions of keys that the source lacks, closed at its latest time; without times, now."""
     keys = [name for name, _ in told.keys]
     present = task.source.select(*[F.col(quoted(inc)).alias(own) for own, inc in told.keys]).distinct()
     gone = task.table.to_df().where(_c(told.is_current)).join(present, keys, "left_anti")
+    if task.options.sequence_by is None:
+        _require_time_of_day(told)
+        gone = gone.withColumn(_NEXT, F.current_timestamp().cast(told.type))
+    else:
+        if task.facts is not None and not task.facts.rows:
+            raise _no_time(
+                told,
+                "the source has no row, and so no time",
+                "leave sequence_by out, and they are closed now",
+            )
+        latest = task.source.agg(F.max(F.expr(_time(task, told)[1])).alias(_NEXT))
+        # Of a version that began later the source can say nothing.
+        gone = gone.crossJoin(latest).where(_c(told.valid_from) < _c(_NEXT))
     return gone.select(
         *map(_c, keys),
         _c(told.valid_from),
-        F.current_timestamp().cast(told.type).alias(told.valid_to),
+        _c(_NEXT).alias(told.valid_to),
         F.lit(False).alias(told.is_current),
         F.lit(False).alias(_OPENS),
+    )
+
+
+def _require_time_of_day(told: _Columns) -> None:
+    if isinstance(told.type, T.NumericType):
+        kind = told.type.simpleString()
+        raise _no_time(told, f"{told.valid_from} is {kind}, and the merge has no sequence_by", "pass sequence_by")
+
+
+def _no_time(told: _Columns, cause: str, remedy: str) -> InvalidInputError:
+    return InvalidInputError(
+        "retire_missing has no time at which to close versions",
+        cause=cause,
+        remedy=f"{remedy}. Nothing was changed",
+        column=told.valid_to,
     )
 
 

@@ -11,13 +11,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Literal
+from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakemend.replace import kept
 from lakemend.report import Report
-from lakemend.statements import pinned, require_no_column_of_files
+from lakemend.statements import check, pinned, require_no_column_of_files
 
 if TYPE_CHECKING:
     from lakemend.table import Table
@@ -84,9 +85,21 @@ class Merge:
             finally:
                 spark.catalog.dropTempView(name)
 
+    def _check(self, table: Table) -> None:
+        """Raises what the MERGE would raise before it reads or writes. One that changes the table is not asked."""
+        if not self.does_something or self.schema_evolution:
+            return
+        name = f"lakemend_merge_{uuid4().hex}"
+        self.source.createOrReplaceTempView(name)
+        try:
+            check(table, self.sql(table.name, name))
+        finally:
+            table.spark.catalog.dropTempView(name)
+
     def planned(self, table: Table, keys: Sequence[str] = ()) -> Report:
         """What it would do, read and counted by Spark in one join; nothing is written. No two rows of the source have
         the same `keys`, where those are given."""
+        self._check(table)
         seen = pinned(table)
         require_no_column_of_files(seen)
         files: dict[str, int] = {}

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from py4j.protocol import Py4JNetworkError
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -22,6 +23,7 @@ from lakemend.progress import progress
 from lakemend.redaction import redacted
 from lakemend.report import Report
 from lakemend.session import bars_wanted, brain, running, share_done, timestamp_micros, warehouse_of
+from lakemend.session.refusals import mismatch_without_table
 from lakemend.table.names import is_bare_path, name_parts, path_in, quoted
 
 if TYPE_CHECKING:
@@ -129,6 +131,17 @@ class Handle:
                 remedy="pass a frame with columns, or create the table first",
             ) from error
 
+    @contextmanager
+    def _named_in_errors(self) -> Iterator[None]:
+        """Spark does not say whose columns the values of an UPDATE or a MERGE do not fit."""
+        try:
+            yield
+        except AnalysisException as error:
+            unfit = mismatch_without_table(error, self.name)
+            if unfit is None:
+                raise
+            raise unfit from error
+
     def _run(self, operation: str, statement: Callable[[], object], read_at: int | None = None) -> Report:
         """Runs one write under a request id, by which the brain keeps its report for us.
 
@@ -143,7 +156,8 @@ class Handle:
         shown, label = bars_wanted(self.spark), f"{operation} {redacted(self.path or self.name)}"
         try:
             having_read = nullcontext() if read_at is None else self._brain.having_read(request, read_at)
-            with having_read, progress(label, 1.0, shown, running=share_done(self.spark), after=_LONG):
+            bar = progress(label, 1.0, shown, running=share_done(self.spark), after=_LONG)
+            with having_read, bar, self._named_in_errors():
                 statement()
         finally:
             # An interrupt has ended the JVM's thread, and with it its properties.

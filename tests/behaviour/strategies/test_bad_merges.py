@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import lakemend
@@ -47,6 +48,16 @@ def table(spark: SparkSession) -> Table:
     made = lakemend.table(spark, "bad.merges")
     made.append([{"id": 1, "v": "old", "n": 1}])
     return made
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_values_that_do_not_fit(people: Table, dry_run: bool) -> None:
+    with pytest.raises(SchemaMismatchError, match="do not fit the table lake.*n"):
+        people.merge([{"id": 1, "n": "many"}], "id", dry_run=dry_run)
+    with pytest.raises(SchemaMismatchError, match="do not fit the table lake.*n"):
+        people.update({"n": "'many'"}, dry_run=dry_run)
+    with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+        people.update({"v": "Paris"}, dry_run=dry_run)
 
 
 @pytest.mark.parametrize("what", BAD)

@@ -120,12 +120,31 @@ def test_only_tracked_columns_open_a_version(table: Table, merged: Merged) -> No
 
 
 def test_keys_that_the_source_lacks_are_retired_if_asked_for(table: Table, merged: Merged) -> None:
-    apply(table, [event(1, "a", 1), event(2, "b", 1)], merged)
-    report = apply(table, [event(1, "a", 2)], merged, retire_missing=True)
-    assert report.stats == {"inserted": 0, "updated": 1, "deleted": 0, "total": 2}
-    gone = versions(table)[1]
-    assert gone[4] > day(2)
-    assert not gone[5]
+    def snapshot(at: int, *keys: int) -> list[int]:
+        stats = apply(table, [event(key, "a", at) for key in keys], merged, retire_missing=True).stats
+        assert stats is not None
+        return [stats["inserted"], stats["updated"]]
+
+    # At the time of the snapshot that lacks them, so that they may come back in the next one.
+    assert snapshot(1, 1, 2) == [2, 0]
+    assert snapshot(2, 1) == [0, 1]
+    assert [(row[3], row[4], row[5]) for row in versions(table)][1] == (day(1), day(2), False)
+    assert snapshot(2, 1) == [0, 0]
+    assert snapshot(4, 1, 2) == [1, 0]
+    assert [row[3:] for row in versions(table) if row[0] == 2] == [(day(1), day(2), False), (day(4), None, True)]
+    # An older one says nothing of what began later.
+    assert snapshot(3, 1) == [0, 0]
+    with pytest.raises(InvalidInputError, match="retire_missing has no time"):
+        apply(table, [], merged, retire_missing=True)
+
+
+def test_without_times_they_are_retired_now(spark: SparkSession, namespace: str, merged: Merged) -> None:
+    table = lakemend.table(spark, f"{namespace}.plain")
+    merged(table, [{"id": 1, "v": "a"}, {"id": 2, "v": "a"}], "id", "scd2")
+    assert merged(table, [{"id": 1, "v": "a"}], "id", "scd2", retire_missing=True).updated == 1
+    gone = table.to_df().where("id = 2").collect()[0]
+    assert gone.valid_to > gone.valid_from
+    assert not gone.is_current
 
 
 def test_other_names_days_and_no_sequence(spark: SparkSession, namespace: str, merged: Merged) -> None:

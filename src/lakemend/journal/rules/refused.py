@@ -32,7 +32,8 @@ def refuse_clauses(rewriting: Rewriting) -> None:
                 raise rewriting.refuse(
                     "FOR UPDATE" if node.args.get("update") else "FOR SHARE",
                     "current rows are made of several rows of the journal, which cannot be locked one by one",
-                    "Leave it out: of two writers of one row one fails, and nothing is lost",
+                    "Leave it out. A value that is read first and written later is safe in a transaction that is "
+                    "REPEATABLE READ: of two such writers one fails",
                 )
             case exp.Returning():
                 raise rewriting.refuse(
