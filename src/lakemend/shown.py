@@ -24,12 +24,13 @@ def size_text(size: float) -> str:
     return f"{size:.1f} TiB"
 
 
-def time_text(millis: int | None) -> str:
-    """Milliseconds since the epoch as a time in UTC; what is none stays what it is."""
+def time_text(millis: int | None, *, exact: bool = False) -> str:
+    """Milliseconds since the epoch as a time in UTC, to the second or exact; what is none stays what it is."""
     if millis is None:
         return ""
     try:
-        return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        time = datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        return f"{time}.{millis % 1000:03}" if exact else time
     except (OverflowError, ValueError, OSError, TypeError):
         return str(millis)  # whatever the log says
 

@@ -9,10 +9,11 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
-from lakemend.errors import StorageError
+from lakemend.errors import InvalidInputError, StorageError, TableNotFoundError
 from lakemend.session.names import is_path
 from lakemend.storage import for_spark
 
@@ -30,9 +31,23 @@ def as_frame(table: Table, source: Any) -> DataFrame:
     if not isinstance(source, str):
         return table._frame(source)
     other = type(table)(table.spark, source)
-    if not is_path(source) or other.exists():
+    if is_path(source):
+        return other.to_df() if other.exists() else _files(table, source)
+    try:
         return other.to_df()
-    return _files(table, source)
+    except TableNotFoundError as error:
+        if os.path.exists(source):
+            raise _a_name(source) from error
+        raise
+
+
+def _a_name(source: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"the source {source!r} is taken for the name of a table",
+        cause="a path has a / or a scheme such as s3://, and there is no table of this name",
+        remedy=f"pass ./{source} if the file is meant; of files, merge reads Parquet",
+        source=source,
+    )
 
 
 def _files(table: Table, path: str) -> DataFrame:
@@ -51,6 +66,16 @@ def _files(table: Table, path: str) -> DataFrame:
             f"merge cannot read its source {path}",
             cause="there is no table and no Parquet file",
             remedy="check the path",
+            operation="merge",
+            path=path,
+        ) from error
+    except Py4JJavaError as error:
+        if "is not a Parquet file" not in str(error):
+            raise
+        raise StorageError(
+            f"merge cannot read its source {path}",
+            cause="a file there is no Parquet file",
+            remedy="read it with Spark, pandas or Polars, and pass the frame",
             operation="merge",
             path=path,
         ) from error

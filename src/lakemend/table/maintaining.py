@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 
+from lakemend.errors import InvalidInputError
 from lakemend.formats.zone import in_zone
 from lakemend.health import Health
 from lakemend.maintenance.compact import compact
@@ -133,6 +134,11 @@ class Maintaining(Handle):
         Needs no Spark job. A version that a vacuum has taken files of is a VersionNotFoundError that names them.
         """
         self._require_newest()
+        if (version is None) == (timestamp is None):
+            raise InvalidInputError(
+                "restore needs a version or a timestamp, and not both",
+                remedy="call restore(version=3) or restore(timestamp='2026-01-31 12:00:00'); history() lists versions",
+            )
         then = self._table.as_of(version, timestamp)
         micros = None if then._timestamp is None else timestamp_micros(self.spark, then._timestamp)
         report = self._brain.restore(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import lakemend
 from lakemend import InvalidInputError, SchemaMismatchError, Table
+from lakemend.errors import StorageError
 from tests.behaviour.strategies.conftest import rows
 
 pytestmark = pytest.mark.either("people", "mode")
@@ -113,3 +115,12 @@ def test_a_violated_constraint(spark: SparkSession, namespace: str) -> None:
     with pytest.raises(lakemend.ConstraintViolationError):
         table.merge([{"id": 1, "v": -1}, {"id": 2, "v": 1}], "id")
     assert rows(table) == [(1, 1)]
+
+
+def test_a_file_that_is_not_parquet(people: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "people.csv").write_text("id,v\n1,a\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInputError, match=r"name of a table.*pass ./people.csv"):
+        people.merge("people.csv", "id")
+    with pytest.raises(StorageError, match="no Parquet file.*pass the frame"):
+        people.merge(str(tmp_path / "people.csv"), "id")

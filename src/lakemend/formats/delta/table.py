@@ -34,6 +34,7 @@ from lakemend.formats.format import Change, Committed, Metadata, Snapshot
 from lakemend.formats.leftovers import Leftovers, Needed
 from lakemend.formats.restoration import Restoration
 from lakemend.formats.upkeep import Checkpointed, LogFacts
+from lakemend.shown import time_text
 from lakemend.storage import Entry, Store
 
 # Older snapshots that statements under way may have been planned on: a few of any size, more if they are small.
@@ -181,9 +182,9 @@ class DeltaTable:
         oldest = min(modified, default=latest.version)
         begin = modified.get(oldest, latest.timestamp)
         raise VersionNotFoundError(
-            f"{self.store.url} has no version at or before timestamp {millis} (epoch milliseconds)",
-            cause=f"the oldest version that can be read is {oldest}, committed at {begin}; "
-            f"the newest is {latest.version}, committed at {latest.timestamp}",
+            f"{self.store.url} has no version at or before {time_text(millis, exact=True)} UTC",
+            cause=f"the oldest version that can be read is {oldest}, committed at {time_text(begin, exact=True)} UTC; "
+            f"the newest is {latest.version}, committed at {time_text(latest.timestamp, exact=True)} UTC",
             remedy="choose a timestamp in that range",
             timestamp=millis,
             earliest=oldest,
