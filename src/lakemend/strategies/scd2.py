@@ -156,7 +156,7 @@ def _timeline(task: Task, told: _Columns) -> DataFrame:
     void = F.coalesce(_c(_ENDS) <= _c(_AT), F.lit(False))
     versions = versions.withColumns(
         {
-            _AT: F.when(end, _c(_ENDS)).otherwise(_c(_AT)),
+            _AT: F.when(end, F.greatest(_ENDS, _AT)).otherwise(_c(_AT)),
             _NEW: F.lit(False),
             _ENDED: F.lit(False),
             GONE: end | void,
@@ -174,9 +174,10 @@ def _closed(told: _Columns, items: DataFrame) -> DataFrame:
     """The items that say something new, each with the time of the next one."""
     order = Window.partitionBy(*[_c(name) for name, _ in told.keys]).orderBy(_AT)
     seen = [F.lag(_c(GONE)).over(order).alias(f"{_BEFORE}_gone")]
-    kept = {name: comparable(quoted(name), items.schema[name].dataType) for name in told.tracked}
-    looked = items.select("*", *seen, *[F.lag(F.expr(v)).over(order).alias(_before(n)) for n, v in kept.items()])
-    same: list[Column] = [F.expr(f"{value} <=> {quoted(_before(name))}") for name, value in kept.items()]
+    kept = [comparable(quoted(name), items.schema[name].dataType) for name in told.tracked]
+    before = [F.lag(F.expr(value)).over(order).alias(f"{_BEFORE}{i}") for i, value in enumerate(kept)]
+    looked = items.select("*", *seen, *before)
+    same: list[Column] = [F.expr(f"{value} <=> {_BEFORE}{i}") for i, value in enumerate(kept)]
     repeated = _c(GONE) | reduce(lambda a, b: a & b, same, F.lit(True))
     silent = F.when(_c(f"{_BEFORE}_gone").isNull(), _c(GONE)).otherwise((_c(f"{_BEFORE}_gone") == _c(GONE)) & repeated)
     # An event that stands for the end of a version says at least that.
@@ -198,7 +199,7 @@ def _changes(task: Task, told: _Columns, items: DataFrame) -> DataFrame:
 
 
 def _retired(task: Task, told: _Columns) -> DataFrame:
-    """The current versions of keys that the source lacks, closed now."""
+    """The versions of keys that the source lacks, closed now; one that begins later ends as it begins."""
     if isinstance(told.type, T.NumericType):
         raise InvalidInputError(
             "retire_missing has no time at which to close versions",
@@ -207,18 +208,16 @@ def _retired(task: Task, told: _Columns) -> DataFrame:
         )
     keys = [name for name, _ in told.keys]
     present = task.source.select(*[F.col(quoted(inc)).alias(own) for own, inc in told.keys]).distinct()
-    gone = task.table.to_df().where(_c(told.is_current)).join(present, keys, "left_anti")
+    ends = F.greatest(F.current_timestamp().cast(told.type), _c(told.valid_from))
+    open = _c(told.is_current) | (_c(told.valid_to) > ends)
+    gone = task.table.to_df().where(open).join(present, keys, "left_anti")
     return gone.select(
         *map(_c, keys),
         _c(told.valid_from),
-        F.current_timestamp().cast(told.type).alias(told.valid_to),
+        ends.alias(told.valid_to),
         F.lit(False).alias(told.is_current),
         F.lit(False).alias(_OPENS),
     )
-
-
-def _before(name: str) -> str:
-    return f"{_BEFORE}_{name}"
 
 
 def _c(name: str) -> Any:
