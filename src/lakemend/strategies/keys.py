@@ -137,8 +137,11 @@ def _keeps_order(type: T.DataType, stored: T.DataType) -> bool:
             (T.ByteType, T.ShortType) if isinstance(stored, T.FloatType) else (T.ByteType, T.ShortType, T.IntegerType)
         )
         return isinstance(type, (T.FloatType, *whole))
-    if isinstance(stored, T.TimestampType | T.TimestampNTZType):
-        return isinstance(type, (T.TimestampType, T.TimestampNTZType, T.DateType, *_TEXT))
+    if isinstance(stored, T.TimestampType):
+        return isinstance(type, (T.TimestampNTZType, T.DateType, *_TEXT))
+    if isinstance(stored, T.TimestampNTZType):
+        # Of moments the clock shows an hour twice as summer ends.
+        return isinstance(type, (T.DateType, *_TEXT))
     return isinstance(stored, _TEXT) and isinstance(type, _TEXT)
 
 

@@ -108,6 +108,7 @@ ROUNDED = {
     "DECIMAL(5,1)": "1.25",
     "STRING": "7",
     "FLOAT": "1D",
+    "TIMESTAMP_NTZ": "timestamp_ltz'2026-01-01 12:00:00'",
 }
 
 
