@@ -209,6 +209,17 @@ def test_a_merge_from_the_table_itself(people: Table, merged: Merged) -> None:
     assert [(row[0], row[2]) for row in rows(people)] == [(1, "a"), (2, "a"), (3, "b"), (4, "c")]
 
 
+def test_a_column_that_another_writer_brought_meanwhile(people: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.slip_in import slip_in
+
+    theirs = lakemend.table(people.spark.newSession(), people.name)
+    slip_in(monkeypatch, lambda: theirs.merge([{"id": 1, "w": 5}], "id", schema_evolution=True))
+    ours = people.spark.sql("SELECT 1L AS id, 'a' AS v, CAST(NULL AS BIGINT) AS w UNION ALL SELECT 2L, 'b', 6L")
+    report = people.merge(ours, "id", schema_evolution=True, when_changed_only=True)
+    assert (report.attempts, report.updated) == (2, 2)
+    assert [row[4] for row in rows(people)] == [None, 6, None]
+
+
 def test_a_lost_race_is_run_again(people: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.slip_in import slip_in
 
