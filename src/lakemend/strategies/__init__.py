@@ -109,7 +109,9 @@ def _merged(
     made = strategy.merge
 
     def statement(spark: SparkSession) -> None:
-        merge = replace(made(task), schema_evolution=options.schema_evolution)
+        schema = table.schema  # another writer may have brought columns since
+        fresh = task if schema == target else task_of(table, source, key_columns, options, schema)
+        merge = replace(made(replace(fresh, facts=facts)), schema_evolution=options.schema_evolution)
         merge.run(spark, table.name, f"lakemend_merge_{uuid4().hex}")
 
     return _with_stats(table, replace(run_with_retries(table, "merge", statement, retries), operation="merge"))

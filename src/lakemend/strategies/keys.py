@@ -13,7 +13,7 @@ from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -137,8 +137,11 @@ def _keeps_order(type: T.DataType, stored: T.DataType) -> bool:
             (T.ByteType, T.ShortType) if isinstance(stored, T.FloatType) else (T.ByteType, T.ShortType, T.IntegerType)
         )
         return isinstance(type, (T.FloatType, *whole))
-    if isinstance(stored, T.TimestampType | T.TimestampNTZType):
-        return isinstance(type, (T.TimestampType, T.TimestampNTZType, T.DateType, *_TEXT))
+    if isinstance(stored, T.TimestampType):
+        return isinstance(type, (T.TimestampNTZType, T.DateType, *_TEXT))
+    if isinstance(stored, T.TimestampNTZType):
+        # Of moments the clock shows an hour twice as summer ends.
+        return isinstance(type, (T.DateType, *_TEXT))
     return isinstance(stored, _TEXT) and isinstance(type, _TEXT)
 
 
@@ -147,13 +150,14 @@ def look_at_source(source: DataFrame, keys: Sequence[Key], repeats: bool) -> Sou
     columns = [F.col(quoted(key.source)) for key in keys]
     looked = source.coalesce(1) if at_hand(source) else source
     counted = looked.groupBy(*[c.alias(f"k{i}") for i, c in enumerate(columns)]).agg(F.count(F.lit(1)).alias("n"))
-    bounded = [i for i, key in enumerate(keys) if _has_bounds(source.schema[key.source].dataType)]
+    kinds = [source.schema[key.source].dataType for key in keys]
+    bounded = [i for i, kind in enumerate(kinds) if _has_bounds(kind)]
     facts: Any = counted.agg(
         F.sum("n").alias("rows"),
         F.max("n").alias("most"),
         *[F.sum(F.when(F.col(f"k{i}").isNull(), F.col("n"))).alias(f"null{i}") for i in range(len(keys))],
-        *[F.min(f"k{i}").alias(f"min{i}") for i in bounded],
-        *[F.max(f"k{i}").alias(f"max{i}") for i in bounded],
+        *[_within_reach(F.min(f"k{i}"), kinds[i]).alias(f"min{i}") for i in bounded],
+        *[_within_reach(F.max(f"k{i}"), kinds[i]).alias(f"max{i}") for i in bounded],
     ).first()
     for i, key in enumerate(keys):
         if facts[f"null{i}"]:
@@ -162,6 +166,13 @@ def look_at_source(source: DataFrame, keys: Sequence[Key], repeats: bool) -> Sou
         raise _repeated(counted, keys)
     bounds = {keys[i].table: (facts[f"min{i}"], facts[f"max{i}"]) for i in bounded}
     return SourceFacts(facts["rows"] or 0, bounds)
+
+
+def _within_reach(bound: Column, type: T.DataType) -> Column:
+    """NULL for a day that Python has no word for, or that other calendars count in another way."""
+    if not isinstance(type, T.DateType):
+        return bound
+    return F.when(bound.between(F.expr("DATE'1583-01-01'"), F.expr("DATE'9999-12-31'")), bound)
 
 
 def _repeated(counted: DataFrame, keys: Sequence[Key]) -> InvalidInputError:
@@ -225,9 +236,10 @@ def _literal(value: Any) -> str | None:
     if isinstance(value, Decimal):
         return f"{value:f}BD" if value.is_finite() else None
     if isinstance(value, date):
-        return f"DATE'{value.isoformat()}'" if 1583 <= value.year <= 9999 else None
+        return f"DATE'{value.isoformat()}'"
     if isinstance(value, float):
         return None if not math.isfinite(value) else repr(value)
-    # Text of odd characters is left to the join; what a backslash means in a literal is a setting of the session.
-    plain = isinstance(value, str) and value.isprintable() and not {"'", "\\"} & set(value)
+    # Text of odd characters is left to the join: what a backslash means in a literal is a setting of the session, and
+    # Spark puts the value of a setting where its name stands in ${…}.
+    plain = isinstance(value, str) and value.isprintable() and not {"'", "\\", "$"} & set(value)
     return f"'{value}'" if plain and len(value) < 1000 else None

@@ -156,7 +156,7 @@ def _timeline(task: Task, told: _Columns) -> DataFrame:
     void = F.coalesce(_c(_ENDS) <= _c(_AT), F.lit(False))
     versions = versions.withColumns(
         {
-            _AT: F.when(end, _c(_ENDS)).otherwise(_c(_AT)),
+            _AT: F.when(end, F.greatest(_ENDS, _AT)).otherwise(_c(_AT)),
             _NEW: F.lit(False),
             _ENDED: F.lit(False),
             GONE: end | void,
@@ -174,9 +174,10 @@ def _closed(told: _Columns, items: DataFrame) -> DataFrame:
     """The items that say something new, each with the time of the next one."""
     order = Window.partitionBy(*[_c(name) for name, _ in told.keys]).orderBy(_AT)
     seen = [F.lag(_c(GONE)).over(order).alias(f"{_BEFORE}_gone")]
-    kept = {name: comparable(quoted(name), items.schema[name].dataType) for name in told.tracked}
-    looked = items.select("*", *seen, *[F.lag(F.expr(v)).over(order).alias(_before(n)) for n, v in kept.items()])
-    same: list[Column] = [F.expr(f"{value} <=> {quoted(_before(name))}") for name, value in kept.items()]
+    kept = [comparable(quoted(name), items.schema[name].dataType) for name in told.tracked]
+    before = [F.lag(F.expr(value)).over(order).alias(f"{_BEFORE}{i}") for i, value in enumerate(kept)]
+    looked = items.select("*", *seen, *before)
+    same: list[Column] = [F.expr(f"{value} <=> {_BEFORE}{i}") for i, value in enumerate(kept)]
     repeated = _c(GONE) | reduce(lambda a, b: a & b, same, F.lit(True))
     silent = F.when(_c(f"{_BEFORE}_gone").isNull(), _c(GONE)).otherwise((_c(f"{_BEFORE}_gone") == _c(GONE)) & repeated)
     # An event that stands for the end of a version says at least that.
@@ -198,13 +199,15 @@ def _changes(task: Task, told: _Columns, items: DataFrame) -> DataFrame:
 
 
 def _retired(task: Task, told: _Columns) -> DataFrame:
-    """The current versions of keys that the source lacks, closed at its latest time; without times, now."""
+    """The versions of keys that the source lacks, closed at its latest time; without times, now."""
     keys = [name for name, _ in told.keys]
     present = task.source.select(*[F.col(quoted(inc)).alias(own) for own, inc in told.keys]).distinct()
-    gone = task.table.to_df().where(_c(told.is_current)).join(present, keys, "left_anti")
+    gone = task.table.to_df().join(present, keys, "left_anti")
     if task.options.sequence_by is None:
         _require_time_of_day(told)
-        gone = gone.withColumn(_NEXT, F.current_timestamp().cast(told.type))
+        # One that begins later ends as it begins.
+        ends = F.greatest(F.current_timestamp().cast(told.type), _c(told.valid_from))
+        gone = gone.where(_c(told.is_current) | (_c(told.valid_to) > ends)).withColumn(_NEXT, ends)
     else:
         if task.facts is not None and not task.facts.rows:
             raise _no_time(
@@ -214,7 +217,7 @@ def _retired(task: Task, told: _Columns) -> DataFrame:
             )
         latest = task.source.agg(F.max(F.expr(_time(task, told)[1])).alias(_NEXT))
         # Of a version that began later the source can say nothing.
-        gone = gone.crossJoin(latest).where(_c(told.valid_from) < _c(_NEXT))
+        gone = gone.where(_c(told.is_current)).crossJoin(latest).where(_c(told.valid_from) < _c(_NEXT))
     return gone.select(
         *map(_c, keys),
         _c(told.valid_from),
@@ -237,10 +240,6 @@ def _no_time(told: _Columns, cause: str, remedy: str) -> InvalidInputError:
         remedy=f"{remedy}. Nothing was changed",
         column=told.valid_to,
     )
-
-
-def _before(name: str) -> str:
-    return f"{_BEFORE}_{name}"
 
 
 def _c(name: str) -> Any:

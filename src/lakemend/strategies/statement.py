@@ -77,7 +77,9 @@ class Merge:
         return bool(self.matched or self.unmatched or self.unmatched_by_source)
 
     def run(self, spark: SparkSession, table: str, name: str) -> None:
-        """Runs it; for that time the source is the temporary view `name`."""
+        """Runs it; for that time the source is the temporary view `name`. SQL has no MERGE without a clause."""
+        if not self.does_something:
+            return
         with kept(spark, self.source) if self.kept else nullcontext(self.source) as source:
             source.createOrReplaceTempView(name)
             try:

@@ -102,8 +102,10 @@ class Task:
             return []
         if self.options.soft_delete is None:
             return [Clause("delete", both(self.newer, self.gone))]
-        known = f"NOT coalesce(_target.{quoted(self._flag)}, false)" if self.options.when_changed_only else None
-        return [Clause("update", both(self.newer, known, self.gone), {self._flag: "true", **self._sequence})]
+        # Of a row that is deleted already a newer event changes the sequence.
+        same = self.options.when_changed_only and self.options.sequence_by is None
+        here = f"NOT coalesce(_target.{quoted(self._flag)}, false)" if same else None
+        return [Clause("update", both(self.newer, here, self.gone), {self._flag: "true", **self._sequence})]
 
     @property
     def inserts(self) -> list[Clause]:

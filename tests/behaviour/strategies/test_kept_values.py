@@ -36,7 +36,7 @@ def test_blanks_that_a_key_loses(spark: SparkSession, namespace: str, merged: Me
 
 def test_text_that_is_read_in_another_way(spark: SparkSession, namespace: str) -> None:
     table = made(spark, f"{namespace}.t", "k STRING, v INT")
-    names = ["O'Brien", "a\\b"]
+    names = ["${spark.sql.shuffle.partitions}", "O'Brien", "a\\b"]
     spark.conf.set(SETTING, "true")
     try:
         for name in names * 2:
@@ -108,6 +108,7 @@ ROUNDED = {
     "DECIMAL(5,1)": "1.25",
     "STRING": "7",
     "FLOAT": "1D",
+    "TIMESTAMP_NTZ": "timestamp_ltz'2026-01-01 12:00:00'",
 }
 
 

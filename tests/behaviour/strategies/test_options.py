@@ -24,6 +24,11 @@ def test_columns(people: Table, merged: Merged) -> None:
     assert rows(people) == [(1, "x", "A", 10), *OLD[1:], (9, "q", "N", 9)]
 
 
+def test_keys_alone(people: Table, merged: Merged) -> None:
+    assert merged(people, [{"id": 1}, {"id": 9}], "id", "update").version is None
+    assert rows(people) == OLD
+
+
 def test_a_column_that_the_source_lacks(people: Table, merged: Merged) -> None:
     merged(people, [{"ID": 1, "V": "A"}, {"ID": 9, "V": "N"}], "id")
     assert rows(people) == [(1, "x", "A", 10), *OLD[1:], (9, None, "N", None)]
@@ -114,6 +119,15 @@ def test_a_soft_delete_of_rows_that_are_the_same(spark: SparkSession, namespace:
         assert (report.updated, rows(table)) == (count, [(1, "a", gone)]), op
 
 
+def test_a_row_that_is_deleted_again_takes_the_newer_sequence(spark: SparkSession, namespace: str) -> None:
+    spark.sql(f"CREATE TABLE {namespace}.t (id INT, n INT, gone BOOLEAN)")
+    table = lakemend.table(spark, f"{namespace}.t")
+    how = {"delete_when": "op = 'D'", "soft_delete": "gone", "sequence_by": "n", "when_changed_only": True}
+    for op, n, updated in (("U", 1, 0), ("D", 5, 1), ("D", 9, 1), ("D", 9, 0), ("U", 7, 0)):
+        assert table.merge([{"id": 1, "n": n, "op": op}], "id", **how).updated == updated, (op, n)
+    assert rows(table) == [(1, 9, True)]
+
+
 @pytest.mark.parametrize("strategy", ["upsert", "insert", "update", "full_merge", "delete_insert"])
 @pytest.mark.sampled
 def test_new_columns(people: Table, strategy: str) -> None:
@@ -137,7 +151,8 @@ def test_new_columns_beside_deletions_and_sequences(people: Table) -> None:
 @pytest.mark.parametrize(
     ("own", "incoming"),
     [("INT", "2L"), ("BIGINT", "2"), ("DECIMAL(12,2)", "2"), ("BIGINT", "2BD"), ("DOUBLE", "2F"), ("VARCHAR(5)", "'2'"),
-     ("CHAR(5)", "'2'"), ("DATE", "DATE'2026-01-02'"), ("BINARY", "X'02'"), ("TIMESTAMP", "TIMESTAMP'2026-01-02'")],
+     ("CHAR(5)", "'2'"), ("DATE", "DATE'2026-01-02'"), ("DATE", "DATE'+12026-01-02'"),
+     ("BINARY", "X'02'"), ("TIMESTAMP", "TIMESTAMP'2026-01-02'")],
 )  # fmt: skip
 def test_keys_of_types_that_can_be_compared(spark: SparkSession, namespace: str, own: str, incoming: str) -> None:
     spark.sql(f"CREATE TABLE {namespace}.t (k {own}, v INT)")
@@ -192,6 +207,17 @@ def test_a_source_that_differs_each_time_is_evaluated_once(people: Table) -> Non
 def test_a_merge_from_the_table_itself(people: Table, merged: Merged) -> None:
     merged(people, people.to_df().selectExpr("id + 1 AS id", "p", "v", "n"), "id")
     assert [(row[0], row[2]) for row in rows(people)] == [(1, "a"), (2, "a"), (3, "b"), (4, "c")]
+
+
+def test_a_column_that_another_writer_brought_meanwhile(people: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.slip_in import slip_in
+
+    theirs = lakemend.table(people.spark.newSession(), people.name)
+    slip_in(monkeypatch, lambda: theirs.merge([{"id": 1, "w": 5}], "id", schema_evolution=True))
+    ours = people.spark.sql("SELECT 1L AS id, 'a' AS v, CAST(NULL AS BIGINT) AS w UNION ALL SELECT 2L, 'b', 6L")
+    report = people.merge(ours, "id", schema_evolution=True, when_changed_only=True)
+    assert (report.attempts, report.updated) == (2, 2)
+    assert [row[4] for row in rows(people)] == [None, 6, None]
 
 
 def test_a_lost_race_is_run_again(people: Table, monkeypatch: pytest.MonkeyPatch) -> None:

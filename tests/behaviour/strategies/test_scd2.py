@@ -147,6 +147,21 @@ def test_without_times_they_are_retired_now(spark: SparkSession, namespace: str,
     assert not gone.is_current
 
 
+def test_versions_to_come_are_retired_before_they_begin(table: Table, merged: Merged) -> None:
+    """The one of now is closed, too; what comes between them later is seen once at any time."""
+    to_come = {number: day(number).replace(year=2126) for number in (2, 5)}
+    apply(table, [event(1, "a", 1), event(1, "b", 5) | {"at": to_come[5]}], merged)
+    others = [{"id": 2, "v": "z"}]
+    assert merged(table, others, "id", "scd2", retire_missing=True).updated == 2
+    now, (start, end) = versions(table)[0][4], versions(table)[1][3:5]
+    assert day(1) < now < to_come[2]
+    assert (start, end) == (to_come[5], to_come[5])
+    assert merged(table, others, "id", "scd2", retire_missing=True).version is None
+    apply(table, [event(1, "c", 2) | {"at": to_come[2]}], merged)
+    spans = [(row[3], row[4]) for row in versions(table)[:3]]
+    assert spans == [(day(1), now), (to_come[2], to_come[5]), (to_come[5], to_come[5])]
+
+
 def test_other_names_days_and_no_sequence(spark: SparkSession, namespace: str, merged: Merged) -> None:
     table = lakemend.table(spark, f"{namespace}.days")
     names = {"valid_from": "start", "valid_to": "end", "is_current": "now"}
@@ -158,8 +173,8 @@ def test_other_names_days_and_no_sequence(spark: SparkSession, namespace: str, m
     ]
     plain = lakemend.table(spark, f"{namespace}.plain")
     for value in "aab":
-        plain.merge([{"id": 1, "v": value}], "id", "scd2")
-    assert [row.v for row in plain.to_df().orderBy("valid_from").collect()] == ["a", "b"]
+        plain.merge([{"id": 1, "gone": value}], "id", "scd2")
+    assert [row.gone for row in plain.to_df().orderBy("valid_from").collect()] == ["a", "b"]
     assert plain.to_df().where("is_current").count() == 1
 
 
