@@ -103,9 +103,8 @@ class SparkEngine:
             return Outcome(error=error)
 
     def version(self) -> str | None:
-        if self.last is None:
-            return None
-        return f"VERSION AS OF {self.last}" if self.kind == "BIGINT" else f"TIMESTAMP AS OF '{self.last}'"
+        # Numbers are each table's own, so that none stands for a moment of all of them.
+        return None if self.last is None or self.kind == "BIGINT" else f"TIMESTAMP AS OF '{self.last}'"
 
     def archive(self, shape: Shape) -> None:
         self.session.archive(shape.name)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.journal.equivalence import ODD_NAMES, PLAIN_NAMES, Shape, run
 from tests.journal.spark.engine import SparkEngine
+
+# Spark's own catalog takes no such names for tables.
+ODD_COLUMNS = tuple(replace(shape, name=shape.name.replace(" ", "_")) for shape in ODD_NAMES)
 
 
 @pytest.mark.crossed
@@ -16,8 +21,8 @@ from tests.journal.spark.engine import SparkEngine
         pytest.param(ODD_NAMES, "lake", "TIMESTAMP", [3], 8, id="a few"),
         *(
             pytest.param(shapes, storage, kind, range(3), 60, id=f"{storage} {kind} {i}", marks=pytest.mark.slow)
-            for i, shapes in enumerate((PLAIN_NAMES, ODD_NAMES))
-            for storage in ("lake", "plain")
+            for storage, odd in (("lake", ODD_NAMES), ("plain", ODD_COLUMNS))
+            for i, shapes in enumerate((PLAIN_NAMES, odd))
             for kind in ("BIGINT", "TIMESTAMP")
         ),
     ],

@@ -52,7 +52,12 @@ _OF_SPARK = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _NO_COLUMN = "__lakemend_none"
-_MODES = ("spark.sql.ansi.doubleQuotedIdentifiers", "spark.sql.parser.escapedStringLiterals")
+# Settings that give statements another meaning.
+_MODES = {
+    "spark.sql.ansi.doubleQuotedIdentifiers": "double quotes make names in this mode, and texts otherwise",
+    "spark.sql.parser.escapedStringLiterals": "a backslash in a text is itself in this mode, and an escape otherwise",
+    "spark.sql.caseSensitive": "names are compared without case",
+}
 
 
 class JournalSession:
@@ -318,11 +323,11 @@ class JournalSession:
             )
 
     def _require_modes(self) -> None:
-        for mode in _MODES:
+        for mode, cause in _MODES.items():
             if str(self.spark.conf.get(mode, "false")).lower() == "true":
                 raise InvalidInputError(
                     f"journaled SQL cannot be read with {mode}",
-                    cause="quotes mean something else in this mode",
+                    cause=cause,
                     remedy=f"set {mode} to false",
                     setting=mode,
                 )
@@ -350,9 +355,8 @@ def _properties(properties: Mapping[str, str]) -> str:
     if not properties:
         return ""
     dialect = dialect_of("spark")
-    return (
-        f" TBLPROPERTIES ({', '.join(f'{string(k, dialect)} = {string(v, dialect)}' for k, v in properties.items())})"
-    )
+    listed = ", ".join(f"{string(key, dialect)} = {string(value, dialect)}" for key, value in properties.items())
+    return f" TBLPROPERTIES ({listed})"
 
 
 def _columns(given: Any) -> T.StructType:
