@@ -261,3 +261,58 @@ def test_an_empty_table(world: World) -> None:
         assert connection.execute(statement).rowcount == 0
     assert connection.execute("SELECT * FROM depts").fetchall() == []
     assert connection.archive("depts") == 0
+
+
+# A key, others that its column stores as the same key or as an equal one, and one that it stores as another one.
+STORED_KEYS = {
+    "numeric(5,2)": ("1.00", ["1.001", "1.004"], "2.004"),
+    "varchar(3)": ("'abc'", ["'abc '", "'abc    '"], "'ab    '"),
+    "char(3)": ("'a'", ["'a    '", "'a '"], "'b    '"),
+    "timestamp(0)": ("'2024-01-01 12:00:00'", ["'2024-01-01 12:00:00.2'", "'2024-01-01 11:59:59.7'"], "'2024-01-01'"),
+    "numeric": ("1", ["1.0", "1.00"], "2.0"),
+    "interval": ("'1 day'", ["'24 hours'", "'23:60:00'"], "'2 days'"),
+}
+
+
+@pytest.mark.parametrize("primary", [True, False], ids=["primary key", "no primary key"])
+@pytest.mark.parametrize("type", list(STORED_KEYS))
+def test_keys_are_compared_as_they_are_stored(conninfo: str, type: str, primary: bool) -> None:
+    key, same, other = STORED_KEYS[type]
+    first, second = same
+    statements = [
+        f"INSERT INTO t VALUES ({first}, 2)",
+        f"INSERT INTO t SELECT * FROM (VALUES ({first}, 2)) AS s (id, v)",
+        f"INSERT INTO t VALUES ({other}, 2), ({first}, 3)",
+        f"INSERT INTO t VALUES ({first}, 2) ON CONFLICT DO NOTHING",
+        f"INSERT INTO t VALUES ({first}, 2), ({second}, 3) ON CONFLICT (id) DO NOTHING",
+        f"INSERT INTO t VALUES ({first}, 2) ON CONFLICT (id) DO UPDATE SET v = t.v + excluded.v",
+        f"INSERT INTO t VALUES ({first}, 2) ON CONFLICT (id) DO UPDATE SET id = excluded.id",
+        f"INSERT INTO t VALUES ({first}, 2), ({second}, 3) ON CONFLICT (id) DO UPDATE SET v = excluded.v",
+        f"MERGE INTO t USING (VALUES ({first}, 2)) AS s (id, v) ON FALSE WHEN NOT MATCHED THEN INSERT VALUES (id, v)",
+        f"UPDATE t SET id = {first}",
+        f"INSERT INTO t VALUES ({other}, 2)",
+        f"UPDATE t SET id = {second}, v = 7 WHERE v = 2",
+        f"INSERT INTO t VALUES ({other}, 3) ON CONFLICT (id) DO UPDATE SET v = 8",
+    ]
+    plain, journaled = (psycopg.connect(conninfo, autocommit=True) for _ in range(2))
+    with plain, journaled:
+        if plain.info.server_version < 150000:
+            statements = [s for s in statements if not s.startswith("MERGE")]
+        plain.execute(f"CREATE TABLE t (id {type} PRIMARY KEY, v integer)")
+        model = {"journalTables": {"t": "id"}, "journalVersionType": "BIGINT"}
+        for statement in init(model, {"t": {"id": type, "v": "integer"}}, "postgres"):
+            plain.execute(statement)
+        if not primary:
+            plain.execute("ALTER TABLE t_journal DROP CONSTRAINT t_journal_pkey")
+        connect(model, journaled)
+        for sql in [f"INSERT INTO t VALUES ({key}, 1)", *statements]:
+            expected, got = _outcome(plain, sql), _outcome(journaled, sql)
+            assert got == expected, sql
+
+
+def _outcome(connection: Any, sql: str) -> tuple[Any, Any]:
+    try:
+        result = connection.execute(sql).rowcount
+    except psycopg.Error as error:
+        result = error.sqlstate
+    return result, connection.execute("SELECT id::text, v FROM t ORDER BY 1, 2").fetchall()

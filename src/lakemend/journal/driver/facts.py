@@ -23,13 +23,13 @@ SELECT current_schema(), current_setting('search_path'), current_setting('standa
 _OLDEST = 130000
 
 # One row for each column of each relation that has one of the names, as far as it is visible or its schema is named.
-# The type is written without its modifier: a cast to varchar(3) would cut what an assignment refuses.
+# The type comes without its modifier, by which version columns are known, and with it, for what a column stores.
 _COLUMNS = """
 SELECT n.nspname, c.relname, c.relkind, a.attname, format_type(a.atttypid, -1), a.atttypmod, a.attnotnull,
        a.attidentity, a.attgenerated, pg_get_expr(d.adbin, d.adrelid),
        EXISTS (SELECT 1 FROM pg_index AS i WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL
                AND i.indkey[0] = a.attnum),
-       pg_table_is_visible(c.oid)
+       format_type(a.atttypid, a.atttypmod), pg_table_is_visible(c.oid)
 FROM pg_class AS c
 JOIN pg_namespace AS n ON n.oid = c.relnamespace
 LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -165,7 +165,7 @@ def _stored(table: Table, model: Model, namespace: str, relations: dict[tuple[st
     return Stored(
         table=table,
         place=place,
-        columns={c[0]: c[1] for c in journal.columns if c[0] not in (model.version, model.subsequent)},
+        columns={c[0]: c[8] for c in journal.columns if c[0] not in (model.version, model.subsequent)},
         stored_columns=tuple(columns),
         defaults={name: c[6] for name, c in columns.items() if c[6] is not None},
         counter=Counter(

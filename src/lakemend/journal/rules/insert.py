@@ -12,7 +12,15 @@ from lakemend.journal.clauses import Part, leading_with, lost, whole
 from lakemend.journal.columns import Columns
 from lakemend.journal.model import Table
 from lakemend.journal.rewriting import VERSION_MARKER, Check, Rewriting
-from lakemend.journal.rules.keys import new_key_checks, refuse_restless, restless, typed, written_key_proofs
+from lakemend.journal.rules.keys import (
+    as_stored,
+    new_key_checks,
+    refuse_restless,
+    restless,
+    stored_keys,
+    typed,
+    written_key_proofs,
+)
 from lakemend.journal.rules.target import after_target
 
 _KNOWN = {"this", "expression", "with_", "conflict"}
@@ -81,7 +89,8 @@ class Incoming:
 
     def keys(self, rewriting: Rewriting) -> str:
         listed = ", ".join(f"k.{rewriting.dialect.quoted(k)}" for k in self.table.key)
-        return f"SELECT {listed} FROM {self.rows(rewriting, 'k', list(self.table.key))}"
+        keys = f"SELECT {listed} FROM {self.rows(rewriting, 'k', list(self.table.key))}"
+        return stored_keys(rewriting, self.table, self.columns, keys)
 
     def keys_are_constant(self) -> bool:
         at = [self.names.index(k) for k in self.table.key]
@@ -91,7 +100,7 @@ class Incoming:
         """The rows, of each key the one that comes first where they are written out, and any of them otherwise."""
         quoted = rewriting.dialect.quoted
         listed = ", ".join(f"f.{quoted(n)}" for n in self.names)
-        keys = ", ".join(f"f.{quoted(k)}" for k in self.table.key)
+        keys = ", ".join(as_stored(rewriting, f"f.{quoted(k)}", self.columns, k) for k in self.table.key)
         rows, order = self.rows(rewriting, "f", self.names), keys
         if self.values is not None and not self.before:
             tuples = ", ".join(

@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from lakemend.errors import CardinalityError, DuplicateKeyError, JournalError, NullKeyError
-from lakemend.journal.columns import Columns, cast_type
+from lakemend.journal.columns import Columns, cast_type, cut_length
 from lakemend.journal.model import Table
 from lakemend.journal.rewriting import VERSION_MARKER, Check, Rewriting
 
@@ -39,6 +39,27 @@ def typed(rewriting: Rewriting, text: str, columns: Columns | None, name: str) -
     """A value as its column will store it."""
     type = cast_type((columns or {}).get(name), rewriting.dialect)
     return text if type is None else f"CAST({text} AS {type})"
+
+
+def as_stored(rewriting: Rewriting, column: str, columns: Columns | None, name: str) -> str:
+    """A key, already `typed`, as its column stores it: that is what is compared with the keys that are there.
+
+    What does not fit stays as it is, and fails when it is written.
+    """
+    length = cut_length((columns or {}).get(name), rewriting.dialect)
+    if length is None:
+        return column
+    fits = f"CHAR_LENGTH(RTRIM({column})) <= {length}"
+    return f"CASE WHEN {fits} THEN CAST({column} AS VARCHAR({length})) ELSE {column} END"
+
+
+def stored_keys(rewriting: Rewriting, table: Table, columns: Columns | None, keys: str) -> str:
+    """A query of typed keys, with the keys as they are stored."""
+    names = {key: rewriting.dialect.quoted(key) for key in table.key}
+    listed = {key: as_stored(rewriting, f"k.{name}", columns, key) for key, name in names.items()}
+    if all(listed[key] == f"k.{name}" for key, name in names.items()):
+        return keys
+    return f"SELECT {', '.join(f'{listed[key]} AS {name}' for key, name in names.items())} FROM ({keys}) AS k"
 
 
 def restless(rewriting: Rewriting, *nodes: exp.Expression | None, strict: bool = True) -> str:

@@ -17,7 +17,7 @@ from lakemend.journal.rewriting import VERSION_MARKER, Check, Rewriting
 from lakemend.journal.rules.assignments import Assigned, read_assignments
 from lakemend.journal.rules.branches import Branch, applies, ending, only, value
 from lakemend.journal.rules.insert import named_columns
-from lakemend.journal.rules.keys import new_key_checks, one_change_check, refuse_restless, restless, typed
+from lakemend.journal.rules.keys import new_key_checks, one_change_check, refuse_restless, restless, stored_keys, typed
 from lakemend.journal.rules.target import after_target, target_alias
 from lakemend.journal.source import identifier_span
 
@@ -379,6 +379,7 @@ class _Merge:
             )
             condition = applies(inserting)
             query = f"{self.with_}SELECT {keys} FROM {outer}" + (f" WHERE {condition}" if condition else "")
+            query = stored_keys(rewriting, self.table, self.columns, query)
             checks += new_key_checks(rewriting, self.table, self.columns, query)
         return checks
 
