@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Json, Jsonb
 
-from lakemend.errors import JournalSchemaError, LakemendError
+from lakemend.errors import DuplicateKeyError, JournalRefusedError, JournalSchemaError, LakemendError
 from lakemend.journal import init
 from lakemend.journal.driver import connect
 from tests.journal.postgres.world import World
@@ -316,3 +316,25 @@ def _outcome(connection: Any, sql: str) -> tuple[Any, Any]:
     except psycopg.Error as error:
         result = error.sqlstate
     return result, connection.execute("SELECT id::text, v FROM t ORDER BY 1, 2").fetchall()
+
+
+def test_rows_that_are_others_when_they_are_made_again(conninfo: str) -> None:
+    """A view, or a function that hides what it does: the row that was looked for would not be the one written."""
+    with psycopg.connect(conninfo, autocommit=True) as plain:
+        plain.execute("CREATE SEQUENCE s")
+        plain.execute("CREATE FUNCTION f() RETURNS integer LANGUAGE sql AS $$ SELECT CAST(nextval('s') AS integer) $$")
+        plain.execute("CREATE VIEW v AS SELECT f() AS id, 'new' AS name")
+        world = World.of(conninfo, "BIGINT", {"t": {"id": "integer", "name": "text"}})
+        journaled = world.connect(autocommit=True)
+        journaled.execute("INSERT INTO t SELECT id, 'old' FROM generate_series(1, 20) AS g (id)")
+        for sql in (
+            "INSERT INTO t SELECT id, name FROM v",
+            "INSERT INTO t VALUES ((SELECT id FROM v), 'new')",
+            "INSERT INTO t SELECT f(), 'new'",
+            "MERGE INTO t USING v ON t.id = v.id + 100 WHEN NOT MATCHED THEN INSERT VALUES (f(), name)",
+        ):
+            for _ in range(3):
+                with pytest.raises((DuplicateKeyError, JournalRefusedError)):
+                    journaled.execute(sql)
+        assert journaled.execute("SELECT count(*) FROM t WHERE name = 'old'").fetchone() == (20,)
+        world.close()

@@ -321,7 +321,7 @@ def _checks(rewriting: Rewriting, incoming: Incoming) -> tuple[tuple[Check, ...]
     if missing or rewriting.proves_all:
         return (), tuple(written_key_proofs(rewriting, table))
     at = [incoming.names.index(k) for k in table.key]
-    found = restless(rewriting, *incoming.nodes_of_keys())
+    found = _unsteady(rewriting, incoming)
     values = incoming.values
     if values is not None and any(_is_default(row[i]) for row in values for i in at):
         found = "DEFAULT"
@@ -333,6 +333,16 @@ def _checks(rewriting: Rewriting, incoming: Incoming) -> tuple[tuple[Check, ...]
     nullable = not incoming.keys_are_constant()
     keys = incoming.keys(rewriting)
     return tuple(new_key_checks(rewriting, table, incoming.columns, keys, several=several, nullable=nullable)), ()
+
+
+def _unsteady(rewriting: Rewriting, incoming: Incoming) -> str:
+    """What might give other keys when the rows are made a second time; nothing if they are certain to be the same."""
+    found = restless(rewriting, *incoming.nodes_of_keys())
+    if found or not rewriting.proves:
+        return found
+    # What is no journaled table may be a view of anything, and afterwards it is certain.
+    others = (use.node.name for use in rewriting.resolution.uses if use.table is None and not use.cte)
+    return next(others, "")
 
 
 def _is_constant(value: Part) -> bool:
