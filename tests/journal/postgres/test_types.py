@@ -338,3 +338,12 @@ def test_rows_that_are_others_when_they_are_made_again(conninfo: str) -> None:
                     journaled.execute(sql)
         assert journaled.execute("SELECT count(*) FROM t WHERE name = 'old'").fetchone() == (20,)
         world.close()
+
+
+def test_rows_without_a_type_of_their_own(world: World) -> None:
+    with world.connect(autocommit=True) as journaled:
+        assert journaled.execute("INSERT INTO depts (id, name) SELECT DISTINCT 1, 'a'").rowcount == 1
+        assert journaled.execute("INSERT INTO depts (id) SELECT DISTINCT ON (1) 2").rowcount == 1
+        values = "VALUES ((SELECT id FROM q), NULL, '1.5'), (4, 'd', NULL)"
+        assert journaled.execute(f"WITH q AS (SELECT 3 AS id) INSERT INTO depts {values}").rowcount == 2
+    assert [row[0] for row in world.rows()] == [1, 2, 3, 4]

@@ -252,7 +252,8 @@ def _query(rewriting: Rewriting, incoming: Incoming) -> str:
     if incoming.values is not None:
         rows = [[_value(rewriting, incoming, n, v) for n, v in _named(incoming, row)] for row in incoming.values]
         if rewriting.dialect.undoes:
-            ends = f", {VERSION_MARKER}, NULL)"
+            # Below WITH the values are a query of its own, which gives a bare NULL the type of a text.
+            ends = f", {VERSION_MARKER}, {rewriting.no_version if with_ else 'NULL'})"
             return f"{with_}VALUES " + ", ".join("(" + ", ".join(row) + ends for row in rows)
         tuples = ", ".join("(" + ", ".join(row) + ")" for row in rows)
         return f"{with_}SELECT {picked}, {VERSION_MARKER}, NULL FROM (VALUES {tuples}) AS s ({listed})"
@@ -263,7 +264,9 @@ def _query(rewriting: Rewriting, incoming: Incoming) -> str:
             last = source.tokens[end].end + 1
             selected = source.piece(incoming.source.start, last)
             rest = source.piece(last, incoming.source.end)
-            return f"{with_}{selected}, {VERSION_MARKER}, NULL{rest}"
+            # To be compared with others, values must have a type, and a bare NULL would become a text.
+            null = rewriting.no_version if incoming.node.args.get("distinct") else "NULL"
+            return f"{with_}{selected}, {VERSION_MARKER}, {null}{rest}"
     return f"{with_}SELECT {picked}, {VERSION_MARKER}, NULL FROM ({incoming.source.text}) AS s ({listed})"
 
 
@@ -274,7 +277,7 @@ def _named(incoming: Incoming, row: list[Part]) -> list[tuple[str, Part]]:
 def _value(rewriting: Rewriting, incoming: Incoming, name: str, value: Part) -> str:
     """A value of VALUES. DEFAULT stays where it stands directly in the INSERT, and the journal has the same default."""
     if not _is_default(value):
-        return value.text
+        return typed(rewriting, value.text, incoming.columns, name) if incoming.before else value.text
     if rewriting.dialect.undoes and not incoming.before:
         return value.text
     if not rewriting.knows_defaults:

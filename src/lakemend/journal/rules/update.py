@@ -158,7 +158,7 @@ class Update:
         version = f"{VERSION_MARKER}, {VERSION_MARKER}"
         pairs = f"lakemend_pairs AS ({self._pairs()})"
         with_ = f"{self.with_.rstrip()}, {pairs}" if self.with_ else f"WITH {pairs}"
-        null = f"CAST(NULL AS {self.rewriting.dialect.version_type(self.rewriting.model.version_type)})"
+        null = self.rewriting.no_version
         return (
             f"{with_} SELECT {new}, {VERSION_MARKER}, {null} FROM lakemend_pairs AS m "
             f"UNION ALL SELECT {old}, {version} FROM lakemend_pairs AS m "
