@@ -165,7 +165,7 @@ def _stored(table: Table, model: Model, namespace: str, relations: dict[tuple[st
     return Stored(
         table=table,
         place=place,
-        columns={c[0]: c[8] for c in journal.columns if c[0] not in (model.version, model.subsequent)},
+        columns={c[0]: _stored_type(c) for c in journal.columns if c[0] not in (model.version, model.subsequent)},
         stored_columns=tuple(columns),
         defaults={name: c[6] for name, c in columns.items() if c[6] is not None},
         counter=Counter(
@@ -178,6 +178,12 @@ def _stored(table: Table, model: Model, namespace: str, relations: dict[tuple[st
         counted=counter is not None,
         archived=(place, table.archive) in relations,
     )
+
+
+def _stored_type(column: Sequence[Any]) -> str:
+    """A column's type as statements name it. `"bit"` is bits of any number, which `bit` without a length is not."""
+    bare = str(column[1])
+    return bare if bare.startswith('"bit"') else str(column[8])
 
 
 def _version_type(table: Table, model: Model, journal: _Relation, columns: dict[str, Sequence[Any]]) -> str:
