@@ -113,6 +113,12 @@ def test_other_cursors_of_psycopg(world: World, cursor: type) -> None:
     assert isinstance(found, cursor)
     assert found.rowcount == 1
     assert connection.execute("SELECT name FROM depts WHERE id = 2").fetchone() == ("new",)
+    move = "UPDATE depts SET id = $1,name=$2 WHERE id = $3" if dollar else "UPDATE depts SET id=%s,name=%s WHERE id=%s"
+    assert connection.execute(move, [20, "moved", 2]).rowcount == 1
+    insert = "INSERT INTO depts (id,name) SELECT max(id)+$1,$2 FROM depts LIMIT $1"
+    insert = insert if dollar else "INSERT INTO depts (id,name) SELECT max(id)+%(n)s,%(s)s FROM depts LIMIT %(n)s"
+    assert connection.execute(insert, [1, "x"] if dollar else {"n": 1, "s": "x"}).rowcount == 1
+    assert connection.execute("SELECT max(id) FROM depts").fetchone() == (21,)
 
 
 def test_a_wrong_number_of_parameters(world: World) -> None:
