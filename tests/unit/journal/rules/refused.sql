@@ -254,3 +254,7 @@ DELETE depts WHERE deptno = 1;
 -- refused: INSERT … TABLE
 -- dialect: spark
 INSERT INTO depts TABLE src;
+
+-- refused: AS OF
+-- dialect: postgres
+CREATE VIEW v AS SELECT name FROM depts FOR VERSION AS OF 3;
