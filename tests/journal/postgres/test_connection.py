@@ -239,8 +239,16 @@ def test_a_pipeline(world: World) -> None:
         found = connection.execute("SELECT id, name FROM depts ORDER BY id")
         assert first.rowcount == 1
         assert found.fetchall() == [(1, "p"), (2, "Legal"), (3, None)]
-    with pytest.raises(DuplicateKeyError), connection.pipeline():
-        connection.execute("INSERT INTO depts (id) VALUES (3)")
+        moved = connection.execute("UPDATE depts SET id = id + 10 WHERE id > 1")
+        back = connection.execute("UPDATE depts SET id = id - 10 WHERE id > 10")
+        assert (moved.rowcount, back.rowcount) == (2, 2)
+        assert connection.execute("INSERT INTO depts (id) SELECT 4 LIMIT 1").rowcount == 1
+        connection.execute("ALTER TABLE depts_journal ADD COLUMN more text")
+        assert connection.execute("UPDATE depts SET more = 'm' WHERE id = 4").rowcount == 1
+        connection.execute("DELETE FROM depts WHERE id = 4")
+    for duplicate in ("VALUES (3)", "SELECT 3 LIMIT 1"):
+        with pytest.raises(DuplicateKeyError), connection.pipeline():
+            connection.execute(f"INSERT INTO depts (id) {duplicate}")
     connection.autocommit = False
     with connection.pipeline():
         connection.execute("DELETE FROM depts WHERE id = 3")

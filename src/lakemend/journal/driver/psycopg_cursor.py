@@ -49,6 +49,8 @@ class Port:
         kind: Any = psycopg.RawCursor if text.as_given else psycopg.Cursor
         with kind(self.connection, row_factory=tuple_row) as cursor:
             kind.execute(cursor, text.sql, given)
+            if self.connection._pipeline is not None:
+                self.connection._pipeline.sync()  # before it, no result is known
             return cursor.fetchall() if cursor.description else []
 
     def count(self, text: Text) -> int:
