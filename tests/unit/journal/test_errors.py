@@ -178,6 +178,8 @@ def test_what_is_checked_afterwards() -> None:
         "INSERT INTO depts VALUES (nextval('s'), 'a')",
         "INSERT INTO depts SELECT b, a FROM x",  # which may be a view of anything
         "INSERT INTO depts VALUES ((SELECT max(b) FROM x), 'a')",
+        "INSERT INTO depts VALUES (1, unnest(ARRAY['a', 'b']))",
+        "INSERT INTO depts VALUES (1, regexp_split_to_table('a,b', ','))",
     ):
         made = rewrite(sql, MODEL, "postgres", SCHEMA)
         assert made.checks == ()

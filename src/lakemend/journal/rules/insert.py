@@ -17,6 +17,7 @@ from lakemend.journal.rules.keys import (
     new_key_checks,
     refuse_restless,
     restless,
+    several_rows,
     stored_keys,
     typed,
     written_key_proofs,
@@ -341,6 +342,9 @@ def _checks(rewriting: Rewriting, incoming: Incoming) -> tuple[tuple[Check, ...]
 def _unsteady(rewriting: Rewriting, incoming: Incoming) -> str:
     """What might give other keys when the rows are made a second time; nothing if they are certain to be the same."""
     found = restless(rewriting, *incoming.nodes_of_keys())
+    if incoming.values is not None and not found:
+        rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in incoming.node.expressions]
+        found = next(filter(None, (several_rows(value) for row in rows for value in row)), "")
     if found or not rewriting.proves:
         return found
     # What is no journaled table may be a view of anything, and afterwards it is certain.

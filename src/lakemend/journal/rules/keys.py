@@ -26,6 +26,15 @@ _RESTLESS = frozenset(
     CURDATE CURRENTDATETIME REFLECT JAVA_METHOD
     """.split()
 )
+# Functions that give several rows where one value is expected.
+_SETS = frozenset(
+    """
+    GENERATE_SUBSCRIPTS REGEXP_MATCHES REGEXP_SPLIT_TO_TABLE STRING_TO_TABLE JSON_ARRAY_ELEMENTS
+    JSON_ARRAY_ELEMENTS_TEXT JSONB_ARRAY_ELEMENTS JSONB_ARRAY_ELEMENTS_TEXT JSON_EACH JSON_EACH_TEXT JSONB_EACH
+    JSONB_EACH_TEXT JSON_OBJECT_KEYS JSONB_OBJECT_KEYS JSONB_PATH_QUERY JSON_POPULATE_RECORDSET
+    JSONB_POPULATE_RECORDSET TS_STAT TS_PARSE UNNEST POSEXPLODE STACK JSON_TUPLE
+    """.split()
+)
 # In one transaction PostgreSQL and DuckDB give one time.
 _STEADY_THERE = frozenset(
     """
@@ -82,6 +91,21 @@ def restless(rewriting: Rewriting, *nodes: exp.Expression | None, strict: bool =
                     return "TABLESAMPLE"
             if name in _RESTLESS and not (steady_times and name in _STEADY_THERE):
                 return name
+    return ""
+
+
+def several_rows(node: exp.Expression | None) -> str:
+    """What gives several rows in the place of one value; nothing if there is no such function outside of queries."""
+    stack = [node] if node is not None else []
+    while stack:
+        each = stack.pop()
+        if isinstance(each, (exp.Query, exp.Subquery)):
+            continue
+        if isinstance(each, (exp.UDTF, exp.Explode, exp.GenerateSeries, exp.Inline)):
+            return each.sql_name() if isinstance(each, exp.Func) else type(each).__name__.upper()
+        if isinstance(each, exp.Anonymous) and str(each.this).upper() in _SETS:
+            return str(each.this).upper()
+        stack += list(each.iter_expressions())
     return ""
 
 
