@@ -124,15 +124,15 @@ def cut_length(type: str | None, dialect: Dialect) -> int | None:
 
 _EXACT = re.compile(
     r"(?:TINY|SMALL|BIG)?INT(?:EGER)?[248]?|DATE|UUID|BOOL(?:EAN)?|LONG|SHORT|BYTE|TIMESTAMP(?:TZ|_NTZ|_LTZ)?"
-    r"|TIMESTAMP\s+WITH(?:OUT)?\s+TIME\s+ZONE",
+    r"|TIMESTAMP\s+WITH(?:OUT)?\s+TIME\s+ZONE|(?:DECIMAL|NUMERIC)\s*\(\s*\d+\s*,\s*\d+\s*\)",
     re.IGNORECASE,
 )
 
 
 def is_exact(type: str | None) -> bool:
-    """Whether equal values of a type are the same value: 1 and 1.0 are not."""
+    """Whether equal values of a type are the same value: 1 and 1.0 are not, nor are texts of some collations."""
     bare = _LENGTH.sub("", type or "").strip()
-    return is_text(bare) or _EXACT.fullmatch(_SERIALS.get(bare.upper(), bare)) is not None
+    return _EXACT.fullmatch(_SERIALS.get(bare.upper(), bare)) is not None
 
 
 def is_text(type: str | None) -> bool:
