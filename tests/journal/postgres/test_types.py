@@ -347,3 +347,27 @@ def test_rows_without_a_type_of_their_own(world: World) -> None:
         values = "VALUES ((SELECT id FROM q), NULL, '1.5'), (4, 'd', NULL)"
         assert journaled.execute(f"WITH q AS (SELECT 3 AS id) INSERT INTO depts {values}").rowcount == 2
     assert [row[0] for row in world.rows()] == [1, 2, 3, 4]
+
+
+def test_a_column_whose_type_another_connection_changed(conninfo: str) -> None:
+    """What is known of the old type must not change a value on its way into the new one."""
+    world = World.of(conninfo, "BIGINT", {"t": {"id": "numeric(5,1)", "n": "integer", "d": "date"}})
+    upsert = "INSERT INTO t VALUES (1.25, 1.5, '2024-01-01 12:00') ON CONFLICT (id) DO UPDATE SET n = excluded.n"
+    for sql in (upsert, "UPDATE t SET id = 1.25, n = 1.5, d = '2024-01-01 12:00'", "INSERT INTO t VALUES (1.25, 1.5)"):
+        owner, journaled = world.plain(autocommit=True), world.connect(autocommit=True)
+        if not sql.startswith("INSERT"):
+            journaled.execute("INSERT INTO t VALUES (1, 1)")
+        alter = "ALTER TABLE t_journal ALTER {} TYPE {}"
+        owner.execute(alter.format("id", "numeric(8,3)"))
+        owner.execute(alter.format("n", "numeric"))
+        owner.execute(alter.format("d", "timestamp"))
+        with pytest.raises(JournalSchemaError, match="columns"):
+            journaled.execute(sql)
+        assert journaled.execute(sql).rowcount == 1
+        wanted = datetime.datetime(2024, 1, 1, 12) if "2024" in sql else None
+        found = journaled.execute("SELECT * FROM t").fetchall()
+        assert found == [(decimal.Decimal("1.250"), decimal.Decimal("1.5"), wanted)]
+        journaled.execute("DELETE FROM t")
+        for name, type in world.schema["t"].items():
+            owner.execute(alter.format(name, type))
+    world.close()

@@ -29,7 +29,8 @@ SELECT n.nspname, c.relname, c.relkind, a.attname, format_type(a.atttypid, -1), 
        a.attidentity, a.attgenerated, pg_get_expr(d.adbin, d.adrelid),
        EXISTS (SELECT 1 FROM pg_index AS i WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL
                AND i.indkey[0] = a.attnum),
-       format_type(a.atttypid, a.atttypmod), pg_table_is_visible(c.oid)
+       format_type(a.atttypid, a.atttypmod), CAST(c.oid AS bigint), CAST(a.atttypid AS bigint),
+       pg_table_is_visible(c.oid)
 FROM pg_class AS c
 JOIN pg_namespace AS n ON n.oid = c.relnamespace
 LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -54,6 +55,9 @@ class Stored:
     columns: dict[str, str]
     # Those of the journal, as they are stored.
     stored_columns: tuple[str, ...]
+    # The journal as the catalog knows it, and the types of its columns there.
+    oid: int
+    types: str
     defaults: dict[str, str]
     counter: Counter
     counted: bool
@@ -167,6 +171,8 @@ def _stored(table: Table, model: Model, namespace: str, relations: dict[tuple[st
         place=place,
         columns={c[0]: _stored_type(c) for c in journal.columns if c[0] not in (model.version, model.subsequent)},
         stored_columns=tuple(columns),
+        oid=journal.columns[0][9],
+        types=",".join(f"{c[10]}:{c[2]}" for c in journal.columns),
         defaults={name: c[6] for name, c in columns.items() if c[6] is not None},
         counter=Counter(
             name=f"{quoted(place)}.{quoted(_counter_name(table))}",
