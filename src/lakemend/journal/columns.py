@@ -113,5 +113,27 @@ def cast_type(type: str | None, dialect: Dialect) -> str | None:
     return _SERIALS.get(base, type)
 
 
+_CUT = re.compile(r"(?:VARCHAR|CHARACTER\s+VARYING|CHAR\s+VARYING)\s*\(\s*(\d+)\s*\)\s*\Z", re.IGNORECASE)
+
+
+def cut_length(type: str | None, dialect: Dialect) -> int | None:
+    """The length to which a column cuts the spaces at the end of a text; None if it stores them all."""
+    found = _CUT.match(type.strip()) if type and dialect.name == "postgres" else None
+    return int(found.group(1)) if found is not None else None
+
+
+_EXACT = re.compile(
+    r"(?:TINY|SMALL|BIG)?INT(?:EGER)?[248]?|DATE|UUID|BOOL(?:EAN)?|LONG|SHORT|BYTE|TIMESTAMP(?:TZ|_NTZ|_LTZ)?"
+    r"|TIMESTAMP\s+WITH(?:OUT)?\s+TIME\s+ZONE|(?:DECIMAL|NUMERIC)\s*\(\s*\d+\s*,\s*\d+\s*\)",
+    re.IGNORECASE,
+)
+
+
+def is_exact(type: str | None) -> bool:
+    """Whether equal values of a type are the same value: 1 and 1.0 are not, nor are texts of some collations."""
+    bare = _LENGTH.sub("", type or "").strip()
+    return _EXACT.fullmatch(_SERIALS.get(bare.upper(), bare)) is not None
+
+
 def is_text(type: str | None) -> bool:
     return bool(type) and _LENGTH.sub("", str(type)).strip().upper() in (*_TEXTS, *_PADDED)

@@ -83,7 +83,9 @@ def neutral(sql: str, style: str | None, code: Callable[[str], Sequence[tuple[in
         return sql, Placeholders("none")
     if style in ("format", "pyformat"):
         return _percents(sql, style)
-    spans = code(sql)
+    # `$1` opens no string, as the word of one cannot begin with a digit.
+    plain = _CODE["numeric_dollar"].sub(lambda match: "_" * len(match.group()), sql)
+    spans = code(plain if style in (None, "numeric_dollar") else sql)
     if style is None:
         style = _found_style(sql, spans)
         if style in ("none", "format", "pyformat"):

@@ -121,6 +121,11 @@ class Rewriting:
         return self._defaults.get(str(table), self._defaults.get(table.name, {})).get(column, "NULL")
 
     @property
+    def no_version(self) -> str:
+        """NULL with the type of a version."""
+        return f"CAST(NULL AS {self.dialect.version_type(self.model.version_type)})"
+
+    @property
     def knows_defaults(self) -> bool:
         return bool(self._defaults)
 

@@ -127,7 +127,7 @@ class Use:
     table: Table | None
     scope: Scope
     target: bool = False
-    natural: bool = False
+    cte: bool = False
 
 
 @dataclass
@@ -351,7 +351,7 @@ class _Walk:
         if columns is not None and alias is not None and alias.args.get("columns"):
             columns = None
         scope.relations.append(Relation(name, columns, table, named is not None, schema))
-        self.found.uses.append(Use(node, table, scope, target))
+        self.found.uses.append(Use(node, table, scope, target, cte))
 
     def _derived(self, node: exp.Expression, env: _Env, later: _Env, scope: Scope) -> None:
         alias = node.args.get("alias")

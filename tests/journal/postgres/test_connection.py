@@ -113,6 +113,12 @@ def test_other_cursors_of_psycopg(world: World, cursor: type) -> None:
     assert isinstance(found, cursor)
     assert found.rowcount == 1
     assert connection.execute("SELECT name FROM depts WHERE id = 2").fetchone() == ("new",)
+    move = "UPDATE depts SET id = $1,name=$2 WHERE id = $3" if dollar else "UPDATE depts SET id=%s,name=%s WHERE id=%s"
+    assert connection.execute(move, [20, "moved", 2]).rowcount == 1
+    insert = "INSERT INTO depts (id,name) SELECT max(id)+$1,$2 FROM depts LIMIT $1"
+    insert = insert if dollar else "INSERT INTO depts (id,name) SELECT max(id)+%(n)s,%(s)s FROM depts LIMIT %(n)s"
+    assert connection.execute(insert, [1, "x"] if dollar else {"n": 1, "s": "x"}).rowcount == 1
+    assert connection.execute("SELECT max(id) FROM depts").fetchone() == (21,)
 
 
 def test_a_wrong_number_of_parameters(world: World) -> None:
@@ -233,8 +239,16 @@ def test_a_pipeline(world: World) -> None:
         found = connection.execute("SELECT id, name FROM depts ORDER BY id")
         assert first.rowcount == 1
         assert found.fetchall() == [(1, "p"), (2, "Legal"), (3, None)]
-    with pytest.raises(DuplicateKeyError), connection.pipeline():
-        connection.execute("INSERT INTO depts (id) VALUES (3)")
+        moved = connection.execute("UPDATE depts SET id = id + 10 WHERE id > 1")
+        back = connection.execute("UPDATE depts SET id = id - 10 WHERE id > 10")
+        assert (moved.rowcount, back.rowcount) == (2, 2)
+        assert connection.execute("INSERT INTO depts (id) SELECT 4 LIMIT 1").rowcount == 1
+        connection.execute("ALTER TABLE depts_journal ADD COLUMN more text")
+        assert connection.execute("UPDATE depts SET more = 'm' WHERE id = 4").rowcount == 1
+        connection.execute("DELETE FROM depts WHERE id = 4")
+    for duplicate in ("VALUES (3)", "SELECT 3 LIMIT 1"):
+        with pytest.raises(DuplicateKeyError), connection.pipeline():
+            connection.execute(f"INSERT INTO depts (id) {duplicate}")
     connection.autocommit = False
     with connection.pipeline():
         connection.execute("DELETE FROM depts WHERE id = 3")

@@ -110,12 +110,21 @@ def test_a_conflict(opened: Any, driver: Any, world: World) -> None:
     connection.rollback()
 
 
-def test_autocommit_and_a_transaction_of_the_callers_own(opened: Any, world: World) -> None:
-    connection = opened(True)
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        ("BEGIN", "ROLLBACK"),
+        ("/* a */ BEGIN", "ROLLBACK"),
+        ("START TRANSACTION", "-- b\nROLLBACK"),
+        ("SET work_mem = 4096; BEGIN", "SELECT 1; ABORT"),
+    ],
+)
+def test_autocommit_and_a_transaction_of_the_callers_own(opened: Any, world: World, begin: str, end: str) -> None:
+    connection = opened(autocommit=True)
     cursor = connection.cursor()
-    cursor.execute("BEGIN")
+    cursor.execute(begin)
     cursor.execute("INSERT INTO depts (id) VALUES (1)")
-    cursor.execute("ROLLBACK")
+    cursor.execute(end)
     cursor.execute("INSERT INTO depts (id) VALUES (2)")
     assert [row[0] for row in world.rows()] == [2]
 

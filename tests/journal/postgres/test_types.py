@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Json, Jsonb
 
-from lakemend.errors import JournalSchemaError, LakemendError
+from lakemend.errors import DuplicateKeyError, JournalRefusedError, JournalSchemaError, LakemendError
 from lakemend.journal import init
 from lakemend.journal.driver import connect
 from tests.journal.postgres.world import World
@@ -261,3 +261,113 @@ def test_an_empty_table(world: World) -> None:
         assert connection.execute(statement).rowcount == 0
     assert connection.execute("SELECT * FROM depts").fetchall() == []
     assert connection.archive("depts") == 0
+
+
+# A key, others that its column stores as the same key or as an equal one, and one that it stores as another one.
+STORED_KEYS = {
+    "numeric(5,2)": ("1.00", ["1.001", "1.004"], "2.004"),
+    "varchar(3)": ("'abc'", ["'abc '", "'abc    '"], "'ab    '"),
+    "char(3)": ("'a'", ["'a    '", "'a '"], "'b    '"),
+    "timestamp(0)": ("'2024-01-01 12:00:00'", ["'2024-01-01 12:00:00.2'", "'2024-01-01 11:59:59.7'"], "'2024-01-01'"),
+    "numeric": ("1", ["1.0", "1.00"], "2.0"),
+    "interval": ("'1 day'", ["'24 hours'", "'23:60:00'"], "'2 days'"),
+}
+
+
+@pytest.mark.parametrize("primary", [True, False], ids=["primary key", "no primary key"])
+@pytest.mark.parametrize("type", list(STORED_KEYS))
+def test_keys_are_compared_as_they_are_stored(conninfo: str, type: str, primary: bool) -> None:
+    key, same, other = STORED_KEYS[type]
+    first, second = same
+    statements = [
+        f"INSERT INTO t VALUES ({first}, 2)",
+        f"INSERT INTO t SELECT * FROM (VALUES ({first}, 2)) AS s (id, v)",
+        f"INSERT INTO t VALUES ({other}, 2), ({first}, 3)",
+        f"INSERT INTO t VALUES ({first}, 2) ON CONFLICT DO NOTHING",
+        f"INSERT INTO t VALUES ({first}, 2), ({second}, 3) ON CONFLICT (id) DO NOTHING",
+        f"INSERT INTO t VALUES ({first}, 2) ON CONFLICT (id) DO UPDATE SET v = t.v + excluded.v",
+        f"INSERT INTO t VALUES ({first}, 2) ON CONFLICT (id) DO UPDATE SET id = excluded.id",
+        f"INSERT INTO t VALUES ({first}, 2), ({second}, 3) ON CONFLICT (id) DO UPDATE SET v = excluded.v",
+        f"MERGE INTO t USING (VALUES ({first}, 2)) AS s (id, v) ON FALSE WHEN NOT MATCHED THEN INSERT VALUES (id, v)",
+        f"UPDATE t SET id = {first}",
+        f"INSERT INTO t VALUES ({other}, 2)",
+        f"UPDATE t SET id = {second}, v = 7 WHERE v = 2",
+        f"INSERT INTO t VALUES ({other}, 3) ON CONFLICT (id) DO UPDATE SET v = 8",
+    ]
+    plain, journaled = (psycopg.connect(conninfo, autocommit=True) for _ in range(2))
+    with plain, journaled:
+        if plain.info.server_version < 150000:
+            statements = [s for s in statements if not s.startswith("MERGE")]
+        plain.execute(f"CREATE TABLE t (id {type} PRIMARY KEY, v integer)")
+        model = {"journalTables": {"t": "id"}, "journalVersionType": "BIGINT"}
+        for statement in init(model, {"t": {"id": type, "v": "integer"}}, "postgres"):
+            plain.execute(statement)
+        if not primary:
+            plain.execute("ALTER TABLE t_journal DROP CONSTRAINT t_journal_pkey")
+        connect(model, journaled)
+        for sql in [f"INSERT INTO t VALUES ({key}, 1)", *statements]:
+            expected, got = _outcome(plain, sql), _outcome(journaled, sql)
+            assert got == expected, sql
+
+
+def _outcome(connection: Any, sql: str) -> tuple[Any, Any]:
+    try:
+        result = connection.execute(sql).rowcount
+    except psycopg.Error as error:
+        result = error.sqlstate
+    return result, connection.execute("SELECT id::text, v FROM t ORDER BY 1, 2").fetchall()
+
+
+def test_rows_that_are_others_when_they_are_made_again(conninfo: str) -> None:
+    """A view, or a function that hides what it does: the row that was looked for would not be the one written."""
+    with psycopg.connect(conninfo, autocommit=True) as plain:
+        plain.execute("CREATE SEQUENCE s")
+        plain.execute("CREATE FUNCTION f() RETURNS integer LANGUAGE sql AS $$ SELECT CAST(nextval('s') AS integer) $$")
+        plain.execute("CREATE VIEW v AS SELECT f() AS id, 'new' AS name")
+        world = World.of(conninfo, "BIGINT", {"t": {"id": "integer", "name": "text"}})
+        journaled = world.connect(autocommit=True)
+        journaled.execute("INSERT INTO t SELECT id, 'old' FROM generate_series(1, 20) AS g (id)")
+        for sql in (
+            "INSERT INTO t SELECT id, name FROM v",
+            "INSERT INTO t VALUES ((SELECT id FROM v), 'new')",
+            "INSERT INTO t SELECT f(), 'new'",
+            "MERGE INTO t USING v ON t.id = v.id + 100 WHEN NOT MATCHED THEN INSERT VALUES (f(), name)",
+        ):
+            for _ in range(3):
+                with pytest.raises((DuplicateKeyError, JournalRefusedError)):
+                    journaled.execute(sql)
+        assert journaled.execute("SELECT count(*) FROM t WHERE name = 'old'").fetchone() == (20,)
+        world.close()
+
+
+def test_rows_without_a_type_of_their_own(world: World) -> None:
+    with world.connect(autocommit=True) as journaled:
+        assert journaled.execute("INSERT INTO depts (id, name) SELECT DISTINCT 1, 'a'").rowcount == 1
+        assert journaled.execute("INSERT INTO depts (id) SELECT DISTINCT ON (1) 2").rowcount == 1
+        values = "VALUES ((SELECT id FROM q), NULL, '1.5'), (4, 'd', NULL)"
+        assert journaled.execute(f"WITH q AS (SELECT 3 AS id) INSERT INTO depts {values}").rowcount == 2
+    assert [row[0] for row in world.rows()] == [1, 2, 3, 4]
+
+
+def test_a_column_whose_type_another_connection_changed(conninfo: str) -> None:
+    """What is known of the old type must not change a value on its way into the new one."""
+    world = World.of(conninfo, "BIGINT", {"t": {"id": "numeric(5,1)", "n": "integer", "d": "date"}})
+    upsert = "INSERT INTO t VALUES (1.25, 1.5, '2024-01-01 12:00') ON CONFLICT (id) DO UPDATE SET n = excluded.n"
+    for sql in (upsert, "UPDATE t SET id = 1.25, n = 1.5, d = '2024-01-01 12:00'", "INSERT INTO t VALUES (1.25, 1.5)"):
+        owner, journaled = world.plain(autocommit=True), world.connect(autocommit=True)
+        if not sql.startswith("INSERT"):
+            journaled.execute("INSERT INTO t VALUES (1, 1)")
+        alter = "ALTER TABLE t_journal ALTER {} TYPE {}"
+        owner.execute(alter.format("id", "numeric(8,3)"))
+        owner.execute(alter.format("n", "numeric"))
+        owner.execute(alter.format("d", "timestamp"))
+        with pytest.raises(JournalSchemaError, match="columns"):
+            journaled.execute(sql)
+        assert journaled.execute(sql).rowcount == 1
+        wanted = datetime.datetime(2024, 1, 1, 12) if "2024" in sql else None
+        found = journaled.execute("SELECT * FROM t").fetchall()
+        assert found == [(decimal.Decimal("1.250"), decimal.Decimal("1.5"), wanted)]
+        journaled.execute("DELETE FROM t")
+        for name, type in world.schema["t"].items():
+            owner.execute(alter.format(name, type))
+    world.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakemend.journal.columns import cast_type
+from lakemend.journal.columns import cast_type, cut_length, is_exact
 from lakemend.journal.dialects import dialect_of
 
 
@@ -28,3 +28,28 @@ from lakemend.journal.dialects import dialect_of
 def test_types(type: str | None, postgres: str | None, spark: str | None) -> None:
     assert cast_type(type, dialect_of("postgres")) == postgres
     assert cast_type(type, dialect_of("spark")) == spark
+
+
+@pytest.mark.parametrize(
+    ("type", "length"),
+    [
+        ("varchar(20)", 20),
+        ("character varying(3)", 3),
+        ("CHAR VARYING ( 5 )", 5),
+        ("character varying", None),
+        ("varchar(2)[]", None),
+        ("char(3)", None),
+        ("bit varying(3)", None),
+        (None, None),
+    ],
+)
+def test_lengths_to_which_spaces_are_cut(type: str | None, length: int | None) -> None:
+    assert cut_length(type, dialect_of("postgres")) == length
+    assert cut_length(type, dialect_of("duckdb")) is None
+
+
+def test_types_of_which_equal_values_are_one() -> None:
+    for type in ("INT", "integer", "bigint", "int8", "BIGSERIAL", "uuid", "DATE", "DECIMAL(5, 2)", "numeric(10,0)"):
+        assert is_exact(type), type
+    for type in ("numeric", "numeric(5)[]", "citext", "text", "varchar(3)", "float8", "interval", "integer[]", None):
+        assert not is_exact(type), type

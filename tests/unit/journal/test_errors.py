@@ -142,7 +142,10 @@ def _seconds(sql: str) -> float:
         ("INSERT INTO depts VALUES (1, 'a')", ["DuplicateKeyError"]),
         ("INSERT INTO depts VALUES ($1, 'a')", ["NullKeyError", "DuplicateKeyError"]),
         ("INSERT INTO depts VALUES (1, 'a'), (2, 'b')", ["DuplicateKeyError", "DuplicateKeyError"]),
-        ("INSERT INTO depts SELECT b, a FROM x", ["NullKeyError", "DuplicateKeyError", "DuplicateKeyError"]),
+        (
+            "WITH x AS (SELECT * FROM depts) INSERT INTO depts SELECT deptno + 1, name FROM x",
+            ["NullKeyError", "DuplicateKeyError", "DuplicateKeyError"],
+        ),
         ("INSERT INTO depts VALUES ($1, 'a') ON CONFLICT DO NOTHING", ["NullKeyError"]),
         ("INSERT INTO depts VALUES (1, 'a') ON CONFLICT (deptno) DO UPDATE SET name = 'x'", []),
         (
@@ -171,15 +174,34 @@ def test_what_is_checked_first(sql: str, errors: list[str]) -> None:
 
 
 def test_what_is_checked_afterwards() -> None:
-    sql = "INSERT INTO depts VALUES (nextval('s'), 'a')"
-    made = rewrite(sql, MODEL, "postgres", SCHEMA)
-    assert made.checks == ()
-    assert [type(proof.error(None)).__name__ for proof in made.proofs] == ["NullKeyError"] + ["DuplicateKeyError"] * 2
+    for sql in (
+        "INSERT INTO depts VALUES (nextval('s'), 'a')",
+        "INSERT INTO depts SELECT b, a FROM x",  # which may be a view of anything
+        "INSERT INTO depts VALUES ((SELECT max(b) FROM x), 'a')",
+        "INSERT INTO depts VALUES (1, unnest(ARRAY['a', 'b']))",
+        "INSERT INTO depts VALUES (1, regexp_split_to_table('a,b', ','))",
+    ):
+        made = rewrite(sql, MODEL, "postgres", SCHEMA)
+        assert made.checks == ()
+        proofs = [type(proof.error(None)).__name__ for proof in made.proofs]
+        assert proofs == ["NullKeyError", "DuplicateKeyError", "DuplicateKeyError"]
     made = rewrite(
         "INSERT INTO depts SELECT b, a FROM x", MODEL, "spark", SCHEMA, proofs="all", current={"depts": "now"}
     )
     assert made.checks == ()
     assert "EXISTS (SELECT 1 FROM (SELECT c.deptno FROM now AS c) AS b" in made.proofs[2].query
+
+
+def test_a_function_of_somebodys_own_may_make_a_key_of_merge_if_the_statement_itself_compares_it() -> None:
+    merge = "MERGE INTO depts t USING (SELECT f() AS b, a FROM x) s ON "
+    insert = " WHEN NOT MATCHED THEN INSERT (deptno, name) VALUES "
+    for on, values in (("t.deptno = s.b", "(s.b, s.a)"), ("(s.b = t.deptno) AND s.a > 1", "(b, g(a))")):
+        assert rewrite(merge + on + insert + values, MODEL, "postgres", SCHEMA).writes
+    for on, values in (("t.deptno = s.b", "(s.b + 1, s.a)"), ("false", "(s.b, s.a)"), ("t.deptno = s.a", "(b, a)")):
+        with pytest.raises(JournalError, match="F may give other rows"):
+            rewrite(merge + on + insert + values, MODEL, "postgres", SCHEMA)
+    star = "MERGE INTO depts t USING (SELECT f() AS deptno, name FROM x) s ON {} WHEN NOT MATCHED THEN INSERT *"
+    assert rewrite(star.format("t.deptno = s.deptno"), MODEL, "spark", SCHEMA).writes
 
 
 def test_times_outside_of_the_key_may_be_those_of_the_statement() -> None:

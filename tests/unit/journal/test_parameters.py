@@ -55,6 +55,19 @@ def test_numbers_stay_the_callers() -> None:
     assert made.statements[0].arguments(["x", 1]) == ("x", 1)
 
 
+@pytest.mark.parametrize("style", ["numeric_dollar", None])
+def test_numbers_with_a_dollar_are_no_quotes(style: str | None) -> None:
+    """`$1,$` opens no string, and closes none that was opened by another one."""
+    sql = "INSERT INTO depts VALUES ($1,$2),($1,$3)"
+    made = rewrite(sql, MODEL, "postgres", SCHEMA, paramstyle=style)
+    assert made.parameters == (0, 1, 0, 2)
+    assert made.statements[0].bound("5").endswith("VALUES ($1, $2, 5, NULL), ($1, $3, 5, NULL)")
+    sql = "SELECT name FROM depts WHERE name = $a$$1,$1$$b,$a$ OR name = $$ $1,$2 $$ OR deptno IN ($2,$1)"
+    made = rewrite(sql, MODEL, "postgres", SCHEMA, paramstyle=style)
+    assert made.parameters == (1, 0)
+    assert made.statements[0].endswith(sql.partition(" WHERE ")[2])
+
+
 def test_what_only_looks_like_a_placeholder() -> None:
     for sql, dialect in [
         ("SELECT '?', ':a', '%s', $$?$$ FROM depts -- ? :b %s", "postgres"),

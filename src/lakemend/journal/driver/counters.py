@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 # What a failed CAST shows of its text: `lakemend:stale:…`, `lakemend:check:0:{row as JSON}`.
 STALE = "lakemend:stale:"
 CHECK = "lakemend:check:"
+TYPES = "lakemend:types:"
 # The name at the end of what the database does not parse once the journal has other columns.
 COLUMNS = '"lakemend_columns"'
 

@@ -5,7 +5,6 @@ connect.py calls `wrapped`. What is not PEP 249's is handed on to the driver's o
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -20,8 +19,6 @@ from lakemend.journal.driver.planned import Plan, Text, is_named
 from lakemend.journal.driver.state import State
 from lakemend.journal.model import Model
 
-_BEGINS = re.compile(r"\s*(begin|start)\b", re.IGNORECASE)
-_ENDS = re.compile(r"\s*(commit|rollback(?!\s+(work\s+|transaction\s+)?to\b)|end|abort)\b", re.IGNORECASE)
 _ERRORS = frozenset(
     {
         "Warning",
@@ -44,7 +41,6 @@ class JournalConnection:
     def __init__(self, connection: Any, driver: ModuleType, model: Model) -> None:
         self.driver_connection = connection
         self._driver = driver
-        self._begun = False
         port = _Port(self, None)
         try:
             facts = facts_of(port.query, model)
@@ -66,7 +62,7 @@ class JournalConnection:
         return getattr(self.__dict__["driver_connection"], name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        own = name in ("driver_connection", "_driver", "_begun", "_journal")
+        own = name in ("driver_connection", "_driver", "_journal")
         object.__setattr__(self if own else self.driver_connection, name, value)
 
     def __enter__(self) -> JournalConnection:
@@ -226,10 +222,6 @@ class JournalCursor:
         plan = connection._journal.plan(text, _paramstyle(connection._driver, parameters), port.query, idle=False)
         if plan is None:
             connection._journal.seen(text)
-            if connection._autocommit and _BEGINS.match(text):
-                connection._begun = True
-            elif _ENDS.match(text):
-                connection._begun = False
         elif not plan.takes(parameters):
             raise connection.ProgrammingError(
                 f"the statement has {plan.placeholders} placeholders, and {len(parameters)} parameters were passed"
@@ -248,13 +240,17 @@ class _Port:
     def state(self) -> State:
         return self.connection._journal
 
-    # Whether a transaction is open is not known here: a lock that is thought to be held is checked by the statement.
-    idle = False
     optimistic = False
 
     @property
+    def idle(self) -> bool:
+        """Whether no transaction is open, however the last one began and ended."""
+        connection = self.connection
+        return bool(connection.driver_connection.info.transaction_status == _idle(connection._driver))
+
+    @property
     def own_transaction(self) -> bool:
-        return self.connection._autocommit and not self.connection._begun
+        return self.connection._autocommit and self.idle
 
     def beside(self, text: Text, values: Any) -> Sequence[Sequence[Any]]:
         rows: Sequence[Sequence[Any]] = self._with(
@@ -273,18 +269,8 @@ class _Port:
         finally:
             cursor.close()
 
-    @contextmanager
-    def _own(self) -> Iterator[None]:
-        # Within it a statement is no transaction of its own.
-        self.connection._begun = True
-        try:
-            with self.connection._block():
-                yield
-        finally:
-            self.connection._begun = False
-
     def transaction(self) -> AbstractContextManager[Any]:
-        return self._own()
+        return self.connection._block()
 
     def query(self, sql: str) -> Sequence[Sequence[Any]]:
         return self.beside(Text(sql), None)
@@ -310,6 +296,10 @@ def _driver_of(connection: Any) -> ModuleType:
         cause="the journal writes PostgreSQL's SQL, with the placeholders of psycopg or psycopg2",
         remedy="connect with psycopg",
     )
+
+
+def _idle(driver: ModuleType) -> int:
+    return int(driver.extensions.TRANSACTION_STATUS_IDLE)
 
 
 def _paramstyle(driver: ModuleType, parameters: Any) -> str:

@@ -23,12 +23,13 @@ SELECT current_schema(), current_setting('search_path'), current_setting('standa
 _OLDEST = 130000
 
 # One row for each column of each relation that has one of the names, as far as it is visible or its schema is named.
-# The type is written without its modifier: a cast to varchar(3) would cut what an assignment refuses.
+# The type comes without its modifier, by which version columns are known, and with it, for what a column stores.
 _COLUMNS = """
 SELECT n.nspname, c.relname, c.relkind, a.attname, format_type(a.atttypid, -1), a.atttypmod, a.attnotnull,
        a.attidentity, a.attgenerated, pg_get_expr(d.adbin, d.adrelid),
        EXISTS (SELECT 1 FROM pg_index AS i WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL
                AND i.indkey[0] = a.attnum),
+       format_type(a.atttypid, a.atttypmod), CAST(c.oid AS bigint), CAST(a.atttypid AS bigint),
        pg_table_is_visible(c.oid)
 FROM pg_class AS c
 JOIN pg_namespace AS n ON n.oid = c.relnamespace
@@ -54,6 +55,9 @@ class Stored:
     columns: dict[str, str]
     # Those of the journal, as they are stored.
     stored_columns: tuple[str, ...]
+    # The journal as the catalog knows it, and the types of its columns there.
+    oid: int
+    types: str
     defaults: dict[str, str]
     counter: Counter
     counted: bool
@@ -165,8 +169,10 @@ def _stored(table: Table, model: Model, namespace: str, relations: dict[tuple[st
     return Stored(
         table=table,
         place=place,
-        columns={c[0]: c[1] for c in journal.columns if c[0] not in (model.version, model.subsequent)},
+        columns={c[0]: _stored_type(c) for c in journal.columns if c[0] not in (model.version, model.subsequent)},
         stored_columns=tuple(columns),
+        oid=journal.columns[0][9],
+        types=",".join(f"{c[10]}:{c[2]}" for c in journal.columns),
         defaults={name: c[6] for name, c in columns.items() if c[6] is not None},
         counter=Counter(
             name=f"{quoted(place)}.{quoted(_counter_name(table))}",
@@ -178,6 +184,12 @@ def _stored(table: Table, model: Model, namespace: str, relations: dict[tuple[st
         counted=counter is not None,
         archived=(place, table.archive) in relations,
     )
+
+
+def _stored_type(column: Sequence[Any]) -> str:
+    """A column's type as statements name it. `"bit"` is bits of any number, which `bit` without a length is not."""
+    bare = str(column[1])
+    return bare if bare.startswith('"bit"') else str(column[8])
 
 
 def _version_type(table: Table, model: Model, journal: _Relation, columns: dict[str, Sequence[Any]]) -> str:

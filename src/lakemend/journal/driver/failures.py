@@ -21,7 +21,7 @@ from lakemend.errors import (
     LakemendError,
     NullKeyError,
 )
-from lakemend.journal.driver.counters import CHECK, COLUMNS, STALE
+from lakemend.journal.driver.counters import CHECK, COLUMNS, STALE, TYPES
 from lakemend.journal.driver.planned import Plan
 
 # Of each of our classes the driver's: psycopg's name, and PEP 249's for other drivers.
@@ -85,6 +85,8 @@ def is_check(error: Exception) -> bool:
 
 def is_changed_table(error: Exception) -> bool:
     """Whether the table may have other columns than the statement was written for."""
+    if TYPES in str(error):
+        return True
     return sqlstate_of(error) in ("42601", "42703", "42P01", "0A000") and CHECK not in str(error)
 
 
@@ -103,7 +105,7 @@ def meant(error: Exception, plan: Plan) -> LakemendError | None:
             remedy=f"give each row a value for {', '.join(plan.key)}",
             table=plan.table,
         )
-    if state == "42601" and _place(error) < plan.first.sql.find(COLUMNS):
+    if TYPES in text or (state == "42601" and _place(error) < plan.first.sql.find(COLUMNS)):
         return JournalSchemaError(
             f"the columns of {plan.table} are others than when this connection read them; nothing was written",
             cause="another connection altered the journal",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lakemend.errors import LakemendError
-from lakemend.journal.driver.counters import COLUMNS, VERSION, Counter, quoted, raised
+from lakemend.journal.driver.counters import COLUMNS, TYPES, VERSION, Counter, quoted, raised
 from lakemend.journal.driver.facts import Facts
 from lakemend.journal.model import Model
 from lakemend.journal.rewrite import rewrite
@@ -136,6 +136,8 @@ class Planner:
         shown = counter.escaped() if escaped else counter
         checks = (*rewritten.checks, *rewritten.proofs)
         guards = [unchanged(shown.journal, stored.stored_columns, escaped)]
+        if any("CAST(" in text for text in (*rewritten.statements, *(check.query for check in rewritten.checks))):
+            guards.append(same_types(stored.oid, stored.types))
         parameters: list[int | str] = []
         for number, check in enumerate(rewritten.checks):
             guards.append(raised(str.__str__(check.query), number))
@@ -198,6 +200,16 @@ def unchanged(journal: str, names: tuple[str, ...], escaped: bool = False) -> st
         f"(SELECT 1 FROM (SELECT * FROM {journal} WHERE FALSE UNION ALL SELECT {columns} FROM {journal} WHERE FALSE) "
         f"AS {COLUMNS} LIMIT 1) IS NULL"
     )
+
+
+def same_types(journal: int, types: str) -> str:
+    """A condition that fails with TYPES once a column has another type: values are not to be cast to the old one."""
+    found = (
+        "SELECT string_agg(CAST(a.atttypid AS TEXT) || ':' || CAST(a.atttypmod AS TEXT), ',' ORDER BY a.attnum) "
+        f"FROM pg_catalog.pg_attribute AS a WHERE a.attrelid = {journal} AND a.attnum > 0 AND NOT a.attisdropped"
+    )
+    raised = f"CAST('{TYPES}' || CAST(clock_timestamp() AS TEXT) AS BOOLEAN)"
+    return f"CASE WHEN ({found}) = '{types}' THEN TRUE ELSE {raised} END"
 
 
 def _text(sql: Sql, as_given: bool) -> Text:

@@ -43,8 +43,14 @@ class Port:
         return bool(self.connection.autocommit) and self.idle
 
     def beside(self, text: Text, values: Any) -> Sequence[Sequence[Any]]:
-        with psycopg.Cursor(self.connection, row_factory=tuple_row) as cursor:
-            psycopg.Cursor.execute(cursor, text.sql, text.arguments(values))
+        given = text.arguments(values)
+        if text.as_given and not text.parameters:
+            given = None  # the caller's values are for placeholders that this text has not
+        kind: Any = psycopg.RawCursor if text.as_given else psycopg.Cursor
+        with kind(self.connection, row_factory=tuple_row) as cursor:
+            kind.execute(cursor, text.sql, given)
+            if self.connection._pipeline is not None:
+                self.connection._pipeline.sync()  # before it, no result is known
             return cursor.fetchall() if cursor.description else []
 
     def count(self, text: Text) -> int:

@@ -13,6 +13,7 @@ from lakemend.journal.columns import Columns
 from lakemend.journal.model import Table
 from lakemend.journal.rewriting import Rewriting
 from lakemend.journal.rules.insert import column_name
+from lakemend.journal.rules.keys import several_rows
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,9 @@ def _refuse_many_rows(rewriting: Rewriting, node: exp.Expression | None) -> None
         each = stack.pop()
         if isinstance(each, (exp.Query, exp.Subquery)):
             continue
-        if isinstance(each, (exp.AggFunc, exp.Window, exp.UDTF, exp.Explode, exp.GenerateSeries, exp.Inline)):
+        keyword = several_rows(each)
+        if isinstance(each, (exp.AggFunc, exp.Window)):
             keyword = each.sql(rewriting.dialect.name)
+        if keyword:
             raise rewriting.refuse(keyword, "a value of SET is made of one row", "Use a subquery: SET a = (SELECT …)")
         stack += list(each.iter_expressions())

@@ -62,7 +62,7 @@ def value(
 def ending(rewriting: Rewriting, branches: Sequence[Branch], union: bool) -> str:
     """The subsequent version: the version itself where the row is deleted, else null."""
     live = [branch for branch in branches if branch.values is not None]
-    null = f"CAST(NULL AS {rewriting.dialect.version_type(rewriting.model.version_type)})" if union else "NULL"
+    null = rewriting.no_version if union else "NULL"
     return _case(live, [VERSION_MARKER if branch.deletes else null for branch in live])
 
 

@@ -12,7 +12,16 @@ from lakemend.journal.clauses import Part, leading_with, lost, whole
 from lakemend.journal.columns import Columns
 from lakemend.journal.model import Table
 from lakemend.journal.rewriting import VERSION_MARKER, Check, Rewriting
-from lakemend.journal.rules.keys import new_key_checks, refuse_restless, restless, typed, written_key_proofs
+from lakemend.journal.rules.keys import (
+    as_stored,
+    new_key_checks,
+    refuse_restless,
+    restless,
+    several_rows,
+    stored_keys,
+    typed,
+    written_key_proofs,
+)
 from lakemend.journal.rules.target import after_target
 
 _KNOWN = {"this", "expression", "with_", "conflict"}
@@ -81,7 +90,8 @@ class Incoming:
 
     def keys(self, rewriting: Rewriting) -> str:
         listed = ", ".join(f"k.{rewriting.dialect.quoted(k)}" for k in self.table.key)
-        return f"SELECT {listed} FROM {self.rows(rewriting, 'k', list(self.table.key))}"
+        keys = f"SELECT {listed} FROM {self.rows(rewriting, 'k', list(self.table.key))}"
+        return stored_keys(rewriting, self.table, self.columns, keys)
 
     def keys_are_constant(self) -> bool:
         at = [self.names.index(k) for k in self.table.key]
@@ -91,7 +101,7 @@ class Incoming:
         """The rows, of each key the one that comes first where they are written out, and any of them otherwise."""
         quoted = rewriting.dialect.quoted
         listed = ", ".join(f"f.{quoted(n)}" for n in self.names)
-        keys = ", ".join(f"f.{quoted(k)}" for k in self.table.key)
+        keys = ", ".join(as_stored(rewriting, f"f.{quoted(k)}", self.columns, k) for k in self.table.key)
         rows, order = self.rows(rewriting, "f", self.names), keys
         if self.values is not None and not self.before:
             tuples = ", ".join(
@@ -243,7 +253,8 @@ def _query(rewriting: Rewriting, incoming: Incoming) -> str:
     if incoming.values is not None:
         rows = [[_value(rewriting, incoming, n, v) for n, v in _named(incoming, row)] for row in incoming.values]
         if rewriting.dialect.undoes:
-            ends = f", {VERSION_MARKER}, NULL)"
+            # Below WITH the values are a query of its own, which gives a bare NULL the type of a text.
+            ends = f", {VERSION_MARKER}, {rewriting.no_version if with_ else 'NULL'})"
             return f"{with_}VALUES " + ", ".join("(" + ", ".join(row) + ends for row in rows)
         tuples = ", ".join("(" + ", ".join(row) + ")" for row in rows)
         return f"{with_}SELECT {picked}, {VERSION_MARKER}, NULL FROM (VALUES {tuples}) AS s ({listed})"
@@ -254,7 +265,9 @@ def _query(rewriting: Rewriting, incoming: Incoming) -> str:
             last = source.tokens[end].end + 1
             selected = source.piece(incoming.source.start, last)
             rest = source.piece(last, incoming.source.end)
-            return f"{with_}{selected}, {VERSION_MARKER}, NULL{rest}"
+            # To be compared with others, values must have a type, and a bare NULL would become a text.
+            null = rewriting.no_version if incoming.node.args.get("distinct") else "NULL"
+            return f"{with_}{selected}, {VERSION_MARKER}, {null}{rest}"
     return f"{with_}SELECT {picked}, {VERSION_MARKER}, NULL FROM ({incoming.source.text}) AS s ({listed})"
 
 
@@ -265,7 +278,7 @@ def _named(incoming: Incoming, row: list[Part]) -> list[tuple[str, Part]]:
 def _value(rewriting: Rewriting, incoming: Incoming, name: str, value: Part) -> str:
     """A value of VALUES. DEFAULT stays where it stands directly in the INSERT, and the journal has the same default."""
     if not _is_default(value):
-        return value.text
+        return typed(rewriting, value.text, incoming.columns, name) if incoming.before else value.text
     if rewriting.dialect.undoes and not incoming.before:
         return value.text
     if not rewriting.knows_defaults:
@@ -312,7 +325,7 @@ def _checks(rewriting: Rewriting, incoming: Incoming) -> tuple[tuple[Check, ...]
     if missing or rewriting.proves_all:
         return (), tuple(written_key_proofs(rewriting, table))
     at = [incoming.names.index(k) for k in table.key]
-    found = restless(rewriting, *incoming.nodes_of_keys())
+    found = _unsteady(rewriting, incoming)
     values = incoming.values
     if values is not None and any(_is_default(row[i]) for row in values for i in at):
         found = "DEFAULT"
@@ -324,6 +337,19 @@ def _checks(rewriting: Rewriting, incoming: Incoming) -> tuple[tuple[Check, ...]
     nullable = not incoming.keys_are_constant()
     keys = incoming.keys(rewriting)
     return tuple(new_key_checks(rewriting, table, incoming.columns, keys, several=several, nullable=nullable)), ()
+
+
+def _unsteady(rewriting: Rewriting, incoming: Incoming) -> str:
+    """What might give other keys when the rows are made a second time; nothing if they are certain to be the same."""
+    found = restless(rewriting, *incoming.nodes_of_keys())
+    if incoming.values is not None and not found:
+        rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in incoming.node.expressions]
+        found = next(filter(None, (several_rows(value) for row in rows for value in row)), "")
+    if found or not rewriting.proves:
+        return found
+    # What is no journaled table may be a view of anything, and afterwards it is certain.
+    others = (use.node.name for use in rewriting.resolution.uses if use.table is None and not use.cte)
+    return next(others, "")
 
 
 def _is_constant(value: Part) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from lakemend.errors import CardinalityError, DuplicateKeyError, JournalError, NullKeyError
-from lakemend.journal.columns import Columns, cast_type
+from lakemend.journal.columns import Columns, cast_type, cut_length
 from lakemend.journal.model import Table
 from lakemend.journal.rewriting import VERSION_MARKER, Check, Rewriting
 
@@ -24,6 +24,15 @@ _RESTLESS = frozenset(
     INPUT_FILE_NAME SHUFFLE RANDSTR UNIFORM SETSEED TXID_CURRENT PG_BACKEND_PID UNIXTIMESTAMP UNIX_TIMESTAMP
     CURRENTTIMESTAMP CURRENT_TIMESTAMP NOW CURRENT_DATE CURRENTDATE CURRENT_TIME LOCALTIMESTAMP LOCALTIME
     CURDATE CURRENTDATETIME REFLECT JAVA_METHOD
+    """.split()
+)
+# Functions that give several rows where one value is expected.
+_SETS = frozenset(
+    """
+    GENERATE_SUBSCRIPTS REGEXP_MATCHES REGEXP_SPLIT_TO_TABLE STRING_TO_TABLE JSON_ARRAY_ELEMENTS
+    JSON_ARRAY_ELEMENTS_TEXT JSONB_ARRAY_ELEMENTS JSONB_ARRAY_ELEMENTS_TEXT JSON_EACH JSON_EACH_TEXT JSONB_EACH
+    JSONB_EACH_TEXT JSON_OBJECT_KEYS JSONB_OBJECT_KEYS JSONB_PATH_QUERY JSON_POPULATE_RECORDSET
+    JSONB_POPULATE_RECORDSET TS_STAT TS_PARSE UNNEST POSEXPLODE STACK JSON_TUPLE
     """.split()
 )
 # In one transaction PostgreSQL and DuckDB give one time.
@@ -39,6 +48,27 @@ def typed(rewriting: Rewriting, text: str, columns: Columns | None, name: str) -
     """A value as its column will store it."""
     type = cast_type((columns or {}).get(name), rewriting.dialect)
     return text if type is None else f"CAST({text} AS {type})"
+
+
+def as_stored(rewriting: Rewriting, column: str, columns: Columns | None, name: str) -> str:
+    """A key, already `typed`, as its column stores it: that is what is compared with the keys that are there.
+
+    What does not fit stays as it is, and fails when it is written.
+    """
+    length = cut_length((columns or {}).get(name), rewriting.dialect)
+    if length is None:
+        return column
+    fits = f"CHAR_LENGTH(RTRIM({column})) <= {length}"
+    return f"CASE WHEN {fits} THEN CAST({column} AS VARCHAR({length})) ELSE {column} END"
+
+
+def stored_keys(rewriting: Rewriting, table: Table, columns: Columns | None, keys: str) -> str:
+    """A query of typed keys, with the keys as they are stored."""
+    names = {key: rewriting.dialect.quoted(key) for key in table.key}
+    listed = {key: as_stored(rewriting, f"k.{name}", columns, key) for key, name in names.items()}
+    if all(listed[key] == f"k.{name}" for key, name in names.items()):
+        return keys
+    return f"SELECT {', '.join(f'{listed[key]} AS {name}' for key, name in names.items())} FROM ({keys}) AS k"
 
 
 def restless(rewriting: Rewriting, *nodes: exp.Expression | None, strict: bool = True) -> str:
@@ -61,6 +91,21 @@ def restless(rewriting: Rewriting, *nodes: exp.Expression | None, strict: bool =
                     return "TABLESAMPLE"
             if name in _RESTLESS and not (steady_times and name in _STEADY_THERE):
                 return name
+    return ""
+
+
+def several_rows(node: exp.Expression | None) -> str:
+    """What gives several rows in the place of one value; nothing if there is no such function outside of queries."""
+    stack = [node] if node is not None else []
+    while stack:
+        each = stack.pop()
+        if isinstance(each, (exp.Query, exp.Subquery)):
+            continue
+        if isinstance(each, (exp.UDTF, exp.Explode, exp.GenerateSeries, exp.Inline)):
+            return each.sql_name() if isinstance(each, exp.Func) else type(each).__name__.upper()
+        if isinstance(each, exp.Anonymous) and str(each.this).upper() in _SETS:
+            return str(each.this).upper()
+        stack += list(each.iter_expressions())
     return ""
 
 

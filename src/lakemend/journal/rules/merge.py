@@ -17,7 +17,7 @@ from lakemend.journal.rewriting import VERSION_MARKER, Check, Rewriting
 from lakemend.journal.rules.assignments import Assigned, read_assignments
 from lakemend.journal.rules.branches import Branch, applies, ending, only, value
 from lakemend.journal.rules.insert import named_columns
-from lakemend.journal.rules.keys import new_key_checks, one_change_check, refuse_restless, restless, typed
+from lakemend.journal.rules.keys import new_key_checks, one_change_check, refuse_restless, restless, stored_keys, typed
 from lakemend.journal.rules.target import after_target, target_alias
 from lakemend.journal.source import identifier_span
 
@@ -89,7 +89,7 @@ class _Merge:
         self.current = f"({rewriting.current(table, self.columns)}) AS {self.alias}"
         self.key_changes: list[tuple[str, str, _When]] = []
         # The values of keys that are inserted.
-        self.key_nodes: list[exp.Expression] = []
+        self.key_nodes: list[tuple[str, exp.Expression]] = []
 
     def _read_whens(self, body: Part, starts: list[int]) -> list[_When]:
         source = self.rewriting.source
@@ -166,8 +166,11 @@ class _Merge:
         tree = rewriting.tree
         pairs = [self._branch(when) for when in self.whens if when.kind != "by source"]
         alone = [self._branch(when) for when in self.whens if when.kind == "by source"]
-        asked = (tree.args.get("using"), tree.args.get("with_"), self.on_node, *conditions, *self.key_nodes)
-        found = restless(rewriting, *asked, strict=False)
+        keys = [node for _, node in self.key_nodes]
+        asked = (tree.args.get("using"), tree.args.get("with_"), self.on_node, *conditions, *keys)
+        # Of a key that ON compares, the statement itself finds out whether it is there.
+        certain = all(self._is_compared(name, node) for name, node in self.key_nodes)
+        found = restless(rewriting, *asked, strict=not certain)
         if found:
             raise refuse_restless(rewriting, found, "the source of MERGE")
         live = [p for p in pairs if p.values is not None]
@@ -273,10 +276,17 @@ class _Merge:
 
     def _is_joined(self, key: str, given: Assigned) -> bool:
         """Whether ON says that the key is this very value: then SET does not change it."""
+        node = given.node
+        return isinstance(node, exp.Column) and node.args.get("table") is not None and self._is_compared(key, node)
+
+    def _is_compared(self, key: str, node: exp.Expression) -> bool:
+        """Whether ON says that the key is this column; one without a table is of the source."""
         fold = self.rewriting.names.fold
-        if not isinstance(given.node, exp.Column) or given.node.args.get("table") is None:
+        if not isinstance(node, exp.Column):
             return False
-        wanted = (fold(given.node.args["table"]), fold(given.node.this))
+        table = node.args.get("table")
+        scope = self.rewriting.resolution.scopes[id(self.rewriting.tree)]
+        wanted = (fold(table) if table is not None else scope.relations[-1].name, fold(node.this))
         own = (self._folded_alias(), self.rewriting.dialect.fold(key))
         conjuncts, found = [self.on_node], False
         while conjuncts:
@@ -296,6 +306,8 @@ class _Merge:
         """`UPDATE SET *` and `INSERT *`: the source's columns of the same names."""
         source = self._needs_alias()
         values = {name: f"{source}.{self.rewriting.dialect.quoted(name)}" for name in self.columns}
+        if when.kind == "by target":
+            self.key_nodes += [(key, exp.column(exp.to_identifier(key, quoted=True))) for key in self.table.key]
         if when.kind == "matched":
             for key in self.table.key:
                 self.key_changes.append((key, values[key], when))
@@ -332,7 +344,7 @@ class _Merge:
         nodes = given.expressions if isinstance(given, exp.Tuple) else [given]
         if any(isinstance(node, exp.Alias) for node in nodes):
             raise lost(source, "the values of INSERT")  # a name after a value is none there
-        self.key_nodes += [node for name, node in zip(names, nodes, strict=False) if name in self.table.key]
+        self.key_nodes += [(name, node) for name, node in zip(names, nodes, strict=False) if name in self.table.key]
         found = {name: rewriting.default(self.table, name) for name in self.columns}
         for name, part in zip(names, values, strict=True):
             is_default = part.first == part.last and source.word(part.first) == "DEFAULT"
@@ -379,6 +391,7 @@ class _Merge:
             )
             condition = applies(inserting)
             query = f"{self.with_}SELECT {keys} FROM {outer}" + (f" WHERE {condition}" if condition else "")
+            query = stored_keys(rewriting, self.table, self.columns, query)
             checks += new_key_checks(rewriting, self.table, self.columns, query)
         return checks
 

@@ -6,12 +6,19 @@ from sqlglot import exp
 
 from lakemend.errors import JournalSchemaError
 from lakemend.journal.clauses import Part, first_of, lost, whole
-from lakemend.journal.columns import Columns
+from lakemend.journal.columns import Columns, is_exact
 from lakemend.journal.rewriting import VERSION_MARKER, Check, Rewriting
 from lakemend.journal.rules.assignments import Assigned, read_assignments
 from lakemend.journal.rules.branches import Branch, applies, value
 from lakemend.journal.rules.insert import Incoming, read_insert
-from lakemend.journal.rules.keys import new_key_checks, one_change_check, refuse_restless, restless, written_key_proofs
+from lakemend.journal.rules.keys import (
+    as_stored,
+    new_key_checks,
+    one_change_check,
+    refuse_restless,
+    restless,
+    written_key_proofs,
+)
 from lakemend.journal.rules.target import target_alias
 
 _KNOWN = {"action", "conflict_keys", "expressions", "where"}
@@ -84,7 +91,10 @@ def _refuse_other_words(rewriting: Rewriting, incoming: Incoming, conflict: exp.
 
 def _joined(rewriting: Rewriting, incoming: Incoming, excluded: str, alias: str) -> str:
     current = rewriting.current(incoming.table, rewriting.schema.known(incoming.table))
-    same = rewriting.rows.same_key(incoming.table, alias, "excluded")
+    named = [(key, rewriting.dialect.quoted(key)) for key in incoming.table.key]
+    same = " AND ".join(
+        f"{alias}.{name} = {as_stored(rewriting, f'excluded.{name}', incoming.columns, key)}" for key, name in named
+    )
     return f"{excluded} LEFT JOIN ({current}) AS {alias} ON {same}"
 
 
@@ -116,6 +126,7 @@ def _do_update(rewriting: Rewriting, incoming: Incoming, alias: str, conflict: e
     table, quoted = incoming.table, rewriting.dialect.quoted
     columns = rewriting.schema.needed(table, "INSERT … ON CONFLICT DO UPDATE")
     assigned, where = _read(rewriting, incoming, columns, conflict)
+    kept = [key for key in table.key if key not in assigned and not is_exact(columns[key])]
     for key in table.key:
         if key in assigned and not _is_excluded(rewriting, assigned[key], key):
             raise rewriting.refuse(
@@ -128,6 +139,9 @@ def _do_update(rewriting: Rewriting, incoming: Incoming, alias: str, conflict: e
     }
     updated = {name: assigned[name].text if name in assigned else f"{alias}.{quoted(name)}" for name in columns}
     updated |= {key: f"excluded.{quoted(key)}" for key in table.key}
+    for key in kept:
+        # A key that is there is equal to the one that came in, and may still be another value.
+        inserted[key] = updated[key] = f"COALESCE({alias}.{quoted(key)}, excluded.{quoted(key)})"
     branches = [
         Branch(_absent(rewriting, incoming, alias), inserted, inserts=True),
         Branch(f"({where.text})" if where else "", updated),

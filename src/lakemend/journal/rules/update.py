@@ -10,10 +10,12 @@ from lakemend.journal.model import Table
 from lakemend.journal.rewriting import VERSION_MARKER, Check, Rewriting
 from lakemend.journal.rules.assignments import Assigned, read_assignments
 from lakemend.journal.rules.keys import (
+    as_stored,
     new_key_checks,
     one_change_check,
     refuse_restless,
     restless,
+    stored_keys,
     typed,
     written_key_proofs,
 )
@@ -143,7 +145,11 @@ class Update:
         return typed(self.rewriting, text, self.columns, name) if name in self.assigned else text
 
     def _is_old_of(self, old: str, new: str) -> str:
-        return " AND ".join(f"{old}.{self._old(k)} = {new}.{self._quoted(k)}" for k in self.table.key)
+        return " AND ".join(f"{old}.{self._old(k)} = {self._stored(new, k)}" for k in self.table.key)
+
+    def _stored(self, row: str, key: str) -> str:
+        column = f"{row}.{self._quoted(key)}"
+        return as_stored(self.rewriting, column, self.columns, key) if key in self.assigned else column
 
     def _moved(self) -> str:
         """Rows under their new keys, and the end of those keys that no row has any more."""
@@ -152,7 +158,7 @@ class Update:
         version = f"{VERSION_MARKER}, {VERSION_MARKER}"
         pairs = f"lakemend_pairs AS ({self._pairs()})"
         with_ = f"{self.with_.rstrip()}, {pairs}" if self.with_ else f"WITH {pairs}"
-        null = f"CAST(NULL AS {self.rewriting.dialect.version_type(self.rewriting.model.version_type)})"
+        null = self.rewriting.no_version
         return (
             f"{with_} SELECT {new}, {VERSION_MARKER}, {null} FROM lakemend_pairs AS m "
             f"UNION ALL SELECT {old}, {version} FROM lakemend_pairs AS m "
@@ -168,12 +174,12 @@ class Update:
         if self.changes_key:
             pairs = f"{self.with_}{self._pairs()}"
             listed = ", ".join(f"p.{self._quoted(k)}" for k in self.table.key)
-            is_old = self._is_old_of("o", "lakemend_there")
+            is_old = " AND ".join(f"o.{self._old(k)} = lakemend_there.{self._quoted(k)}" for k in self.table.key)
             checks += new_key_checks(
                 rewriting,
                 self.table,
                 self.columns,
-                f"SELECT {listed} FROM ({pairs}) AS p",
+                stored_keys(rewriting, self.table, self.columns, f"SELECT {listed} FROM ({pairs}) AS p"),
                 besides=f"NOT EXISTS (SELECT 1 FROM ({pairs}) AS o WHERE {is_old})",
             )
         return checks

@@ -23,6 +23,16 @@ INSERT INTO depts_journal (deptno, name, version_number, subsequent_version_numb
 WITH s AS (SELECT 1 AS a, 'x' AS b) INSERT INTO depts SELECT a, b FROM s;
 INSERT INTO depts_journal (deptno, name, version_number, subsequent_version_number) WITH s AS (SELECT 1 AS a, 'x' AS b) SELECT a, b, :version, NULL FROM s;
 
+-- values below WITH are a query, and have the types of their columns
+-- dialect: postgres
+WITH s AS (SELECT 1 AS a) INSERT INTO depts VALUES ((SELECT a FROM s), NULL);
+INSERT INTO depts_journal (deptno, name, version_number, subsequent_version_number) WITH s AS (SELECT 1 AS a) VALUES (CAST((SELECT a FROM s) AS INT), CAST(NULL AS VARCHAR), :version, CAST(NULL AS BIGINT));
+
+-- rows that are compared with each other
+-- dialect: postgres
+INSERT INTO depts SELECT DISTINCT a, b FROM src;
+INSERT INTO depts_journal (deptno, name, version_number, subsequent_version_number) SELECT DISTINCT a, b, :version, CAST(NULL AS BIGINT) FROM src;
+
 -- parameters keep their order
 -- dialect: postgres
 INSERT INTO depts (name, deptno) VALUES (%s, %s);

@@ -190,7 +190,7 @@ SELECT * FROM STREAM depts;
 -- dialect: spark
 SELECT * FROM depts PIVOT (max(name) FOR deptno IN (1, 2));
 
--- refused: EXPLODE(ARRAY('a'))
+-- refused: EXPLODE
 -- dialect: spark
 UPDATE depts SET name = explode(array('a'));
 
@@ -254,3 +254,15 @@ DELETE depts WHERE deptno = 1;
 -- refused: INSERT … TABLE
 -- dialect: spark
 INSERT INTO depts TABLE src;
+
+-- refused: AS OF
+-- dialect: postgres
+CREATE VIEW v AS SELECT name FROM depts FOR VERSION AS OF 3;
+
+-- refused: REGEXP_SPLIT_TO_TABLE
+-- dialect: postgres
+UPDATE depts SET name = regexp_split_to_table('a,b', ',') || 'x';
+
+-- refused: JSONB_OBJECT_KEYS
+-- dialect: postgres
+MERGE INTO depts t USING emps s ON t.deptno = s.deptno WHEN MATCHED THEN UPDATE SET name = jsonb_object_keys('{}');
