@@ -19,7 +19,7 @@ from benchmarks.concurrency import storm
 from benchmarks.peers.answers import serve
 
 
-def _started(conf: dict[str, Any]) -> tuple[SparkSession, str]:
+def started(conf: dict[str, Any]) -> tuple[SparkSession, str]:
     builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
@@ -37,4 +37,4 @@ def _done(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve(_started, _done)
+    serve(started, _done)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import runpy
 from pathlib import Path
 
 import pytest
 
 from benchmarks import __main__ as bench
+from benchmarks.peers import answers
 from benchmarks.peers.race import Race
 from benchmarks.ratio import Figure
 
@@ -57,3 +60,11 @@ def test_what_failed_is_a_missed_figure(results: Path) -> None:
 def test_an_unknown_benchmark_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert bench.main(["rows.nothing"]) == 2
     assert "rows.nothing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("server", ["benchmarks.peers.server", "tests.interop.delta_spark.server"])
+def test_servers_of_peers_call_what_answers(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted, calls = inspect.signature(answers.serve), []
+    monkeypatch.setattr(answers, "serve", lambda *given: calls.append(wanted.bind(*given)))
+    runpy.run_module(server, run_name="__main__")
+    assert [all(callable(a) for a in call.args) for call in calls] == [True]

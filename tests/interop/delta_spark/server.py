@@ -14,7 +14,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from benchmarks.peers.server import serve
+from benchmarks.peers.answers import serve
+from benchmarks.peers.server import started
 from tests.interop.values import of_spark
 
 
@@ -29,4 +30,4 @@ def _done(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve(_done)
+    serve(started, _done)
