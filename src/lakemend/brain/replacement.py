@@ -18,8 +18,9 @@ from lakemend.formats.format import Metadata, Snapshot
 
 
 def replaced(snapshot: Snapshot, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
-    """`parts` are the conditions of the single frames, `predicate` is all of them. The answer names files where partition
-    values decide, and Spark knows for which.
+    """`parts` are the conditions of the single frames, `predicate` is all of them.
+
+    The answer names files where partition values decide, and Spark knows for which of them.
     """
     parts: Sequence[Mapping[str, Any]] = request["parts"]
     partitions = [p.source[0] for p in snapshot.metadata.partitioning if p.transform == "identity"]
