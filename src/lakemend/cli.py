@@ -61,16 +61,34 @@ cli.add_command(journal)
 @in_warehouse
 @as_json
 def ls(namespace: str, warehouse: str, as_json: bool) -> None:
-    """The tables of a warehouse, or of one of its namespaces."""
+    """The tables of a warehouse, or of one of its namespaces; a path is that of a warehouse."""
     from lakemend.brain.service import Brain
 
-    brain = Brain({CATALOG: warehouse})
-    found = _tables_below(brain, name_parts(namespace))
+    if "/" in namespace or ":" in namespace or namespace.startswith((".", "~")):
+        namespace, warehouse = "", namespace
+    found = _tables_below(Brain({CATALOG: warehouse}), name_parts(namespace))
+    if not found and not namespace:
+        _require_warehouse(warehouse)
     if as_json:
         return print_json(found)
     for name in found:
         click.echo(visible(name))
     return None
+
+
+def _require_warehouse(warehouse: str) -> None:
+    """An error where nothing lies, rather than no tables."""
+    from lakemend.errors import NamespaceError
+    from lakemend.storage import open_store
+
+    store = open_store(warehouse)
+    if not store.exists():
+        raise NamespaceError(
+            f"there is no warehouse at {store.url}",
+            cause="nothing lies there",
+            remedy="name its directory: lakemend ls --warehouse DIRECTORY, or set LAKEMEND_WAREHOUSE",
+            location=store.url,
+        )
 
 
 def _tables_below(brain: Any, namespace: list[str]) -> list[str]:
@@ -239,7 +257,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _location(path: str) -> str:
-    from lakemend.storage import for_spark
+    from lakemend.locations import for_spark
 
     return for_spark(path)
 

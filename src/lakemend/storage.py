@@ -3,37 +3,29 @@
 Formats and the brain call this; it knows nothing of tables. A `Store` is rooted at one location and
 takes paths relative to it (plain, never URI-encoded). `put_if_absent` is the one atomic primitive
 that commits stand on. obstore is not fork-safe: a store is opened in the process that uses it.
-
-A location has three spellings: what the user wrote, `normalise` (one per place, the key of every
-cache: `file:///a/b`, `s3://bucket/key`) and `for_spark` (what Hadoop's file systems understand:
-`s3a://bucket/key`).
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
-from urllib.parse import unquote
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, NotFoundError, NotSupportedError
 from obstore.store import LocalStore, from_url
 
-from lakemend.errors import InvalidInputError, LakemendError, StorageError
+from lakemend.errors import LakemendError, StorageError
+from lakemend.locations import bucket_and_path, is_object_store, join, local_path, normalise
 from lakemend.puts import put_once_only
 from lakemend.redaction import logger
 
 log = logger(__name__)
 
 _PARALLEL_READS = 16
-_BUCKET = re.compile(r"^//([A-Za-z0-9._@:-]+)(?:/(.*))?$", re.DOTALL)
-_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(.*)$", re.DOTALL)
-_OBJECT_STORES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "az": "az", "abfs": "abfss", "abfss": "abfss"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,79 +346,6 @@ def use_options(scheme: str, options: dict[str, Any]) -> None:
     _options[scheme] = dict(options)
 
 
-def normalise(location: str) -> str:
-    """The one spelling of a location: absolute, no trailing slash, `file:///…` or `s3://…`."""
-    text = location.strip()
-    if not text or "\x00" in text:
-        raise InvalidInputError("the location is empty or holds a NUL", remedy="pass a path or URL", location=location)
-    match = _SCHEME.match(text)
-    if match is None or (os.name == "nt" and len(match[1]) == 1):
-        return "file://" + _absolute(text)
-    scheme, rest = match[1].lower(), match[2]
-    if scheme == "file":
-        # Hadoop's `file:/a b` and the standard `file:///a%20b` are both met; only the latter is encoded.
-        path = re.sub(r"^//[^/]*", "", rest) if rest.startswith("//") else rest
-        return "file://" + _absolute(path)
-    if scheme in _OBJECT_STORES:
-        # As Hadoop has it: several slashes between two names are one.
-        head, slashes, path = rest.partition("//")
-        rest = head + slashes + re.sub("/{2,}", "/", path)
-    return _OBJECT_STORES.get(scheme, scheme) + ":" + rest.rstrip("/")
-
-
-def _absolute(path: str) -> str:
-    return os.path.abspath(os.path.expanduser(path))
-
-
-def local_path(location: str) -> str | None:
-    """The path on this machine, or None for a remote location."""
-    url = normalise(location)
-    return url[len("file://") :] if url.startswith("file://") else None
-
-
-def for_spark(location: str) -> str:
-    """The spelling Hadoop's file systems take: `s3a://`, and `file:` paths not URI-encoded."""
-    url = normalise(location)
-    return "s3a:" + url[len("s3:") :] if url.startswith("s3:") else url
-
-
-def place(location: str) -> str:
-    """The same for all spellings of one place: links are followed, and of a Hadoop URL only the path counts."""
-    url = normalise(location)
-    path = local_path(url)
-    if path is not None:
-        try:
-            found = os.stat(path)
-        except OSError:
-            return url
-        return f"{found.st_dev}:{found.st_ino}"
-    scheme, _, rest = url.partition(":")
-    return url if scheme in _OBJECT_STORES.values() else re.sub(r"^//[^/]*", "", rest)
-
-
-def join(location: str, path: str) -> str:
-    return f"{location.rstrip('/')}/{path.lstrip('/')}"
-
-
-def decode(path: str) -> str:
-    """A URI-encoded path as a plain one."""
-    return unquote(path)
-
-
-def _bucket_and_path(url: str) -> tuple[str, str]:
-    """`s3://bucket` and the plain path below it, which may hold anything, `#`, `?` and `%` included."""
-    scheme, rest = url.split(":", 1)
-    match = _BUCKET.match(rest)
-    if match is None:
-        raise InvalidInputError(
-            f"{url} names no bucket",
-            cause=f"after {scheme}:// comes the bucket's name, of letters, digits, dots and dashes, then a slash",
-            remedy="check the URL",
-            location=url,
-        )
-    return f"{scheme}://{match[1]}", match[2] or ""
-
-
 def open_store(location: str, options: dict[str, str] | None = None) -> Store:
     """A store rooted at `location`. A local directory need not exist yet."""
     url = normalise(location)
@@ -434,8 +353,8 @@ def open_store(location: str, options: dict[str, str] | None = None) -> Store:
     try:
         if scheme == "file":
             return ObjectStore(url, LocalStore(), url[len("file://") :].strip("/"))
-        if scheme in _OBJECT_STORES.values():
-            bucket, path = _bucket_and_path(url)
+        if is_object_store(scheme):
+            bucket, path = bucket_and_path(url)
             given: dict[str, Any] = dict(options or _options.get(scheme, {}))
             once = {**given, "retry_config": {"max_retries": 0}}
             return ObjectStore(url, from_url(bucket, **given), path, lambda: from_url(bucket, **once))

@@ -14,8 +14,9 @@ from lakemend.brain import outcomes
 from lakemend.brain.addresses import Address
 from lakemend.brain.tables import version_number
 from lakemend.errors import InvalidInputError
+from lakemend.locations import local_path
 from lakemend.redaction import logger
-from lakemend.storage import local_path, open_store
+from lakemend.storage import open_store
 
 log = logger(__name__)
 

@@ -13,7 +13,7 @@ from typing import Any
 from lakemend.brain.catalog import Catalog
 from lakemend.brain.tables import OpenTable, Tables
 from lakemend.errors import InvalidInputError
-from lakemend.storage import normalise
+from lakemend.locations import normalise
 
 
 @dataclass(frozen=True)

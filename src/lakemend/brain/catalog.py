@@ -27,9 +27,10 @@ from lakemend.errors import (
     TableExistsError,
     TableNotFoundError,
 )
+from lakemend.locations import join, local_path, normalise
 from lakemend.puts import nothing_written
 from lakemend.redaction import logger
-from lakemend.storage import Store, join, local_path, normalise, open_store
+from lakemend.storage import Store, open_store
 
 log = logger(__name__)
 

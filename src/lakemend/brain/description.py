@@ -13,8 +13,8 @@ from lakemend.brain.addresses import Address
 from lakemend.brain.names import quoted
 from lakemend.formats.format import Format, Metadata, PartitionField
 from lakemend.formats.invariants import expression
+from lakemend.locations import for_spark, normalise, place
 from lakemend.schema import Struct
-from lakemend.storage import for_spark, normalise, place
 
 _GENERATION = "GENERATION_EXPRESSION"  # Spark's key
 

@@ -18,8 +18,9 @@ from lakemend.brain.new_properties import require_same, with_defaults
 from lakemend.brain.tables import OpenTable, describe, is_vacant, version_number
 from lakemend.errors import InvalidInputError, NotATableError, SchemaMismatchError, TableError, TableExistsError
 from lakemend.formats.format import Format, Metadata, Snapshot
+from lakemend.locations import normalise
 from lakemend.schema import struct
-from lakemend.storage import normalise, open_store
+from lakemend.storage import open_store
 
 _MODES = ("create", "replace", "create_or_replace", "alter", "merge_schema")
 

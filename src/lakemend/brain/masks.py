@@ -17,7 +17,8 @@ from pyroaring import BitMap64
 from lakemend.errors import InvalidInputError
 from lakemend.formats.format import Mask, Masked
 from lakemend.formats.masks import masked_positions
-from lakemend.storage import Store, join
+from lakemend.locations import join
+from lakemend.storage import Store
 
 
 def newly_dead(entry: Masked, before: Mask | None, store: Store) -> BitMap64:

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from lakemend.brain.predicates import Predicate, partition_column, spark_spelling
 from lakemend.brain.pruning import kept_rows
 from lakemend.formats.format import Mask, Snapshot
+from lakemend.locations import for_spark
 from lakemend.schema import to_wire
-from lakemend.storage import for_spark
 
 
 @contextmanager

@@ -23,8 +23,8 @@ from lakemend.brain import ranges
 from lakemend.brain.ranges import Flags, Operand, both, either, negation
 from lakemend.errors import InvalidInputError
 from lakemend.formats.format import ColumnStats, Metadata, Snapshot
+from lakemend.locations import for_spark
 from lakemend.schema import DataType, Path, find
-from lakemend.storage import for_spark
 
 Predicate = dict[str, Any]
 
@@ -107,7 +107,7 @@ def _operand_file_locations(over: FileColumns) -> Operand:
 
 
 def spark_spelling(url: str) -> str:
-    """`storage.for_spark` for a location that is normalised already."""
+    """`locations.for_spark` for a location that is normalised already."""
     return url if url.startswith("file://") else for_spark(url)
 
 

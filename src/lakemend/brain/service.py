@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from itertools import combinations
 from typing import Any
 
 import orjson
@@ -31,9 +30,9 @@ from lakemend.brain.join_advice import advise
 from lakemend.brain.join_sides import JoinSettings
 from lakemend.brain.known_formats import known_formats
 from lakemend.brain.options import require_known
-from lakemend.brain.overlap import may_overlap
 from lakemend.brain.plan import plan
 from lakemend.brain.predicates import conjunction, evaluate, of_snapshot
+from lakemend.brain.replacement import replaced
 from lakemend.brain.small_files import SmallFiles, small_files
 from lakemend.brain.tables import OpenTable, Tables, version_number
 from lakemend.brain.totals import totals
@@ -69,7 +68,7 @@ class Brain:
             "grouping": grouping.is_wanted,
             "totals": self._totals,
             "deletable": self._deletable,
-            "overlap": self._overlap,
+            "replace_where": self._replace_where,
             "stage": self._stage,
             "commit": self._commit,
             "abort": self._abort,
@@ -257,13 +256,9 @@ class Brain:
         answers = evaluate(conjunction(request.get("predicates") or []), of_snapshot(snapshot))
         return {"deletable": answers.null_count == 0}
 
-    def _overlap(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The first two of the predicates that one row may satisfy."""
-        opened = self._address(request).open()
-        metadata = _pinned(opened, request).metadata
-        named = list(enumerate(request["predicates"]))
-        pairs = ((i, j) for (i, one), (j, other) in combinations(named, 2) if may_overlap(one, other, metadata))
-        return {"overlap": next(pairs, None)}
+    def _replace_where(self, request: dict[str, Any]) -> dict[str, Any]:
+        address = self._address(request)
+        return replaced(_pinned(address.open(), request), address.shown, request)
 
     def _stage(self, request: dict[str, Any]) -> dict[str, Any]:
         answer = load.stage(self._address(request), request)

@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from lakemend.brain.frames import Frames
 from lakemend.errors import CorruptTableError, NotATableError, TableNotFoundError, VersionNotFoundError
 from lakemend.formats.format import Format, Snapshot, Table
+from lakemend.locations import local_path, normalise
 from lakemend.redaction import logger
-from lakemend.storage import Entry, Store, local_path, normalise, open_store
+from lakemend.storage import Entry, Store, open_store
 
 log = logger(__name__)
 

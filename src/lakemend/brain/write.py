@@ -31,9 +31,9 @@ from lakemend.errors import (
     InvalidInputError,
 )
 from lakemend.formats.format import Change
+from lakemend.locations import join
 from lakemend.redaction import logger
 from lakemend.report import Report
-from lakemend.storage import join
 
 log = logger(__name__)
 

@@ -1,6 +1,6 @@
 """`CALL lake.system.<name>(…)`: the methods of a `Table`, with their arguments and results.
 
-`commands.run` calls `run`; parameters and columns are in `brain/commands/procedures.py`.
+`commands.run` calls `run`; parameters and columns are in `brain/commands/known_procedures.py`.
 """
 
 from __future__ import annotations

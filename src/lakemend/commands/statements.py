@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 
 from lakemend.commands.rows import texts, time_of
 from lakemend.errors import InvalidInputError, TableNotFoundError, UnsupportedFeatureError
+from lakemend.locations import for_spark
 from lakemend.report import Report
 from lakemend.session import is_path
-from lakemend.storage import for_spark
 from lakemend.table import Table
 from lakemend.table.names import quoted
 

@@ -15,7 +15,7 @@ object Bridge {
   @volatile private var brain: Option[Channel] = None
 
   /** Which requests and answers there are (docs/architecture.md). Raised with every change that the other side must know of. */
-  val WireVersion = 4
+  val WireVersion = 5
 
   /**
    * Called by `lakemend.session.start`: where the brain listens, the secret (hex) by which both know each other, and the version of

@@ -64,10 +64,7 @@ object Wire {
     case r: NamedReference => column(r)
     // Before literals: Spark's ALWAYS_TRUE and ALWAYS_FALSE are both.
     case p: Predicate if operators(p.name) =>
-      val node = nodes.objectNode().put("op", p.name)
-      val args = node.putArray("args")
-      p.children.foreach(c => args.add(predicate(c)))
-      node
+      operation(p.name, p.children.toSeq.map(predicate): _*)
     case l: Literal[_] => literal(l)
     case c: Cast if !isCollated(c.dataType) =>
       val node = nodes.objectNode().put("op", "CAST")
@@ -78,16 +75,29 @@ object Wire {
   }
 
   def column(r: NamedReference): ObjectNode = {
-    val node = nodes.objectNode()
-    val path = node.putArray("col")
-    r.fieldNames.foreach(path.add)
-    node
+    texts(nodes.objectNode(), "col", r.fieldNames)
+  }
+
+  /** Adds an array of texts to a request. */
+  def texts(request: ObjectNode, name: String, all: Iterable[String]): ObjectNode = {
+    val array = request.putArray(name)
+    all.foreach(array.add)
+    request
+  }
+
+  /** The same of other values. */
+  def values(request: ObjectNode, name: String, all: Iterable[JsonNode]): ObjectNode = {
+    val array = request.putArray(name)
+    all.foreach(array.add)
+    request
   }
 
   def dataType(t: DataType): JsonNode = Bridge.mapper.readTree(t.json)
 
   /** A predicate no row satisfies. */
-  def never: ObjectNode = nodes.objectNode().put("op", "ALWAYS_FALSE").set("args", nodes.arrayNode())
+  def never: ObjectNode = operation("ALWAYS_FALSE")
+
+  def operation(name: String, arguments: ObjectNode*): ObjectNode = values(nodes.objectNode().put("op", name), "args", arguments)
 
   private def unknown: ObjectNode = nodes.objectNode().put("op", "UNKNOWN")
 

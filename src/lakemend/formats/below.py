@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lakemend.errors import StorageError
+from lakemend.locations import local_path
 from lakemend.redaction import logger
-from lakemend.storage import Entry, Store, local_path
+from lakemend.storage import Entry, Store
 
 log = logger(__name__)
 

@@ -28,7 +28,7 @@ log = logger(__name__)
 
 # Which requests and answers there are (docs/architecture.md). Raised with every change that the other side must know
 # of; `connector/Bridge.scala` has the same number and refuses another.
-WIRE_VERSION = 4
+WIRE_VERSION = 5
 
 _PROOF = 32  # bytes of a challenge, and of an answer to one
 _PATIENCE = 30  # seconds in which a connection has to prove itself

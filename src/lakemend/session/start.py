@@ -19,7 +19,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from lakemend import java, storage
+from lakemend import java, locations, storage
 from lakemend.brain.service import Brain
 from lakemend.brain.small_files import SmallFiles
 from lakemend.connector import build
@@ -80,7 +80,7 @@ def session(
             _apply_to_running(running, wanted)
             return _join(running, jar, catalog, warehouse, default)
         place = warehouse or wanted.get(f"spark.sql.catalog.{catalog}.warehouse") or settings.DEFAULT_WAREHOUSE
-        wanted.update(settings.catalog_settings(catalog, storage.for_spark(os.fspath(place))))
+        wanted.update(settings.catalog_settings(catalog, locations.for_spark(os.fspath(place))))
         if default:
             wanted["spark.sql.defaultCatalog"] = catalog  # in newSession() too
         jvm = _ensure_jvm(wanted, jar, fetched, spark_home.jars.parent)
@@ -293,8 +293,8 @@ def _configure_catalog(spark: SparkSession, catalog: str, warehouse: str | os.Pa
             catalog=catalog,
         )
     before = spark.conf.get(f"{key}.warehouse", None)
-    place = storage.for_spark(os.fspath(warehouse or before or settings.DEFAULT_WAREHOUSE))
-    if before is not None and storage.for_spark(before) != place:
+    place = locations.for_spark(os.fspath(warehouse or before or settings.DEFAULT_WAREHOUSE))
+    if before is not None and locations.for_spark(before) != place:
         raise SessionError(
             f"the catalog {catalog!r} keeps its tables elsewhere",
             cause=f"its warehouse is {before}, not {place}, since this Spark session started",

@@ -14,8 +14,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from lakemend.errors import InvalidInputError, StorageError, TableNotFoundError
+from lakemend.locations import for_spark
 from lakemend.session.names import is_path
-from lakemend.storage import for_spark
 
 if TYPE_CHECKING:
     from lakemend.table import Table

@@ -203,7 +203,9 @@ def task_of(
     if target is not None:
         partitions = frozenset(part["source"][0] for part in table._load()["partitioning"])
         source = _keys_as_stored(source, keys, target, partitions)
-    told = {options.sequence_by.lower()} if options.sequence_by else set()
+    told = set()
+    if options.sequence_by is not None:
+        told.add(column(source.schema, options.sequence_by, "the source", "column for sequence_by,").name.lower())
     if options.delete_when is not None:
         condition = _condition(options.delete_when)
         told |= _columns_of(source, condition)

@@ -37,7 +37,13 @@ BAD: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     "rewrite_mode": ([ROW], {"rewrite_mode": "partly"}, ValueError, "rewrite_mode 'partly'"),
     "full_merge": ([ROW], {"strategy": "full_merge", "rewrite_mode": "incremental"}, ValueError, "be incremental"),
     "columns": ([ROW], {"columns": ["w"]}, ValueError, "no column w"),
-    "sequence_by": ([ROW], {"sequence_by": "n"}, ValueError, "the source has no column n"),
+    "sequence_by": ([ROW], {"sequence_by": "n"}, ValueError, "the source has no column for sequence_by, n"),
+    "misspelt sequence_by": (
+        [{**ROW, "seen": 1}],
+        {"strategy": "scd2", "sequence_by": "sean"},
+        ValueError,
+        "no column for sequence_by, sean; did you mean seen",
+    ),
     "forgotten sequence": (
         [{**ROW, "n": 1}], {"sequence_by": "n", "delete_when": "n = 1"}, ValueError, "soft_delete"),
     "soft_delete": ([ROW], {"delete_when": "true", "soft_delete": "v"}, SchemaMismatchError, "BOOLEAN"),

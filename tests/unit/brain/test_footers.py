@@ -10,7 +10,8 @@ import pytest
 
 from lakemend.errors import CorruptTableError
 from lakemend.formats.footers import stored_rows
-from lakemend.storage import Store, join, open_store
+from lakemend.locations import join
+from lakemend.storage import Store, open_store
 
 ROWS = 1234
 

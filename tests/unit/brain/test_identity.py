@@ -44,7 +44,7 @@ def test_a_request_is_about_one_table_whatever_its_name(tmp_path, opened_before)
         here.brain.ask("alter", {"table": here.at, "changes": [change], "table_id": loaded["table_id"]})
     assert other.load()["version"] == "1"
     if not opened_before:
-        for op in ("plan", "deletable", "overlap"):
+        for op in ("plan", "deletable", "replace_where"):
             with pytest.raises(VersionNotFoundError, match="is gone"):
                 here.brain.ask(op, {"table": here.at, "predicates": [], **about})
     now = other.load()

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import pytest
 from conftest import Harness
 from pyroaring import BitMap64
 
-from lakemend.errors import InvalidInputError
+from lakemend.errors import (
+    InvalidInputError,
+    InvalidPredicateError,
+    NonPartitionedTableError,
+    PartitionColumnNotFoundError,
+)
 
 ID = {"col": ["id"]}
 
@@ -109,5 +116,41 @@ def test_nothing_to_take_only_adds(lake: Harness, three: dict[str, str]) -> None
 )
 def test_predicates_that_meet(lake: Harness, predicates: list[dict[str, Any]], overlap: list[int] | None) -> None:
     lake.create(partitioned=True)
-    answer = lake.brain.ask("overlap", {"table": lake.at, "version": "0", "predicates": predicates})
-    assert (list(answer["overlap"]) if answer["overlap"] else None) == overlap
+    if overlap is None:
+        assert how(lake, *predicates) == {"whole_files": True}
+    else:
+        with pytest.raises(InvalidPredicateError, match=f"where part {overlap[0]} and where part {overlap[1]} in one"):
+            how(lake, *predicates)
+
+
+def how(lake: Harness, *predicates: dict[str, Any], columns: Sequence[str] = ("day",), **more: Any) -> dict[str, Any]:
+    whole = reduce(lambda one, other: {"op": "OR", "args": [one, other]}, predicates)
+    parts = [{"predicate": p, "text": f"part {i}", "columns": columns} for i, p in enumerate(predicates)]
+    request = {"table": lake.at, "version": lake.load()["version"], "predicate": whole, "parts": parts}
+    return lake.brain.ask("replace_where", {**request, **more})
+
+
+def test_how_files_are_found(lake: Harness, three: dict[str, str]) -> None:
+    assert how(lake, at_least(10), columns=["id"]) == {"whole_files": True}
+    assert how(lake, at_least(15), columns=["id"]) == {"whole_files": False}
+    assert how(lake, UNKNOWN, columns=["id"]) == {"whole_files": False}
+
+
+def test_what_spark_alone_can_tell_of_partition_values(lake: Harness) -> None:
+    lake.create(partitioned=True)
+    lake.commit(added=[lake.file(1, (day,)) for day in (1, 2)])
+    answer = how(lake, UNKNOWN)
+    assert answer["whole_files"] and [file["partition"] for file in answer["files"]] == [[1], [2]]
+
+
+def test_partitions_only(lake: Harness) -> None:
+    lake.create(partitioned=True)
+    assert how(lake, is_day(1), partitions_only=True) == {"whole_files": True}
+    with pytest.raises(PartitionColumnNotFoundError, match="id is not a partition column") as raised:
+        how(lake, at_least(1), columns=["day", "id"], partitions_only=True)
+    assert raised.value.values == {"column": "id", "available": ["day"], "predicate": "part 0"}
+
+
+def test_partitions_only_of_a_table_without(lake: Harness, three: dict[str, str]) -> None:
+    with pytest.raises(NonPartitionedTableError, match="is not partitioned"):
+        how(lake, at_least(1), columns=["id"], partitions_only=True)

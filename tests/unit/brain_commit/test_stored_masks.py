@@ -21,7 +21,7 @@ from lakemend.errors import CommitConflictError, CorruptTableError, InvalidInput
 from lakemend.formats.delta import deletion_vector as dv
 from lakemend.formats.format import Change, Mask, Masked, Snapshot
 from lakemend.formats.masks import masked_positions
-from lakemend.storage import join
+from lakemend.locations import join
 from tests.unit.delta_write.delta_tables import Lake, equals
 
 ROWS = 40

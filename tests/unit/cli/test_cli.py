@@ -135,6 +135,19 @@ def warehouse(tmp_path):
     return str(tmp_path / "warehouse")
 
 
+def test_a_warehouse_that_is_not_there(capsys, warehouse, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    nowhere = str(tmp_path / "nowhere")
+    for arguments in (["--warehouse", nowhere], [nowhere], ["./nowhere"], [nowhere, "--json"]):
+        code, out, err = run(capsys, "ls", *arguments)
+        assert (code, out) == (1, "") and "there is no warehouse" in err and nowhere in err
+    code, _, err = run(capsys, "ls", "shop.nothing", "--warehouse", warehouse)
+    assert code == 1 and "shop.nothing" in err
+    (tmp_path / "nowhere").mkdir()
+    assert run(capsys, "ls", "./nowhere") == (0, "", "")
+    assert run(capsys, "ls", warehouse) == run(capsys, "ls", "--warehouse", warehouse)
+
+
 def test_tables_by_name(capsys, warehouse, monkeypatch, tmp_path):
     names = ["shop.`odd name`", "shop.orders", "shop.eu.orders"]
     assert run(capsys, "ls", "--warehouse", warehouse)[1].split("\n")[:-1] == names

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from lakemend import Table
-from lakemend.brain.commands.procedures import PROCEDURES, arguments_of, bound, listed
+from lakemend.brain.commands.known_procedures import PROCEDURES
+from lakemend.brain.commands.procedures import arguments_of, bound, listed
 from lakemend.errors import InvalidInputError
 from lakemend.formats.delta.changes import describe
 from lakemend.health import Health

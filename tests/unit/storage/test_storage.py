@@ -10,7 +10,8 @@ from obstore.store import MemoryStore
 
 from lakemend import storage
 from lakemend.errors import InvalidInputError, StorageError
-from lakemend.storage import Entry, ObjectStore, for_spark, join, local_path, normalise, open_store, place
+from lakemend.locations import for_spark, join, local_path, normalise, place
+from lakemend.storage import Entry, ObjectStore, open_store
 
 
 @pytest.fixture(params=["local", "memory"])

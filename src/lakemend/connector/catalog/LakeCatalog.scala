@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
-import lakemend.{Bridge, LakemendException}
+import lakemend.{Bridge, LakemendException, Wire}
 import lakemend.changes.{LakeChangelog, RowChanges}
 import lakemend.joins.Transforms
 import org.apache.spark.sql.SparkSession
@@ -219,9 +219,7 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Funct
     else {
       node.put("catalog", catalogName)
       warehouse.foreach(node.put("warehouse", _))
-      val namespace = node.putArray("namespace")
-      ident.namespace.foreach(namespace.add)
-      node.put("name", ident.name)
+      Wire.texts(node, "namespace", ident.namespace).put("name", ident.name)
     }
   }
 
@@ -282,9 +280,7 @@ class LakeCatalog extends StagingTableCatalog with SupportsNamespaces with Funct
   private def action(name: String, namespace: Array[String] = Array.empty): ObjectNode = {
     val request = Bridge.request().put("action", name).put("catalog", catalogName)
     warehouse.foreach(request.put("warehouse", _))
-    val parts = request.putArray("namespace")
-    namespace.foreach(parts.add)
-    request
+    Wire.texts(request, "namespace", namespace)
   }
 }
 

@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.connector.read.ScanBuilder
-import org.apache.spark.sql.lakemend.{Complaints, ReplaceOptions, SparkBridge, Spellings}
+import org.apache.spark.sql.lakemend.{Complaints, ReplaceOptions, ReplaceStatements, SparkBridge, Spellings}
 import org.apache.spark.sql.sources.{BaseRelation, CreatableRelationProvider, DataSourceRegister}
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -140,7 +140,7 @@ class PathTable(asked: StructType, options: CaseInsensitiveStringMap)
 case class PathWrite(mode: SaveMode, options: CaseInsensitiveStringMap, data: DataFrame) {
   private val path = PathTables.path(options)
   private val table = s"${PathTables.Catalog}.`${quote(path)}`"
-  private val where: Option[String] = Option(options.get("replaceWhere"))
+  private val asked = new ReplaceOptions(path, options)
   private val partitionColumns: Seq[String] = Option(options.get("__partition_columns")).toSeq
     .flatMap(json => Bridge.mapper.readTree(json).asScala.map(c => column(c.asText)))
 
@@ -160,44 +160,45 @@ case class PathWrite(mode: SaveMode, options: CaseInsensitiveStringMap, data: Da
 
   private def create(): Unit = {
     requireRowsInside()
-    creating(plainWriter(without = "replaceWhere")).create()
+    creating(writer).create()
   }
 
-  /** With the option replaceWhere, a replacement: `ReplaceRows` plans it. */
   private def append(): Unit = {
     checkPartitioning()
-    writer.append()
+    asked.where.fold(evolving.append())(replace)
   }
 
   private def overwrite(): Unit = {
-    val dynamic = "dynamic".equalsIgnoreCase(options.get("partitionOverwriteMode"))
-    val newSchema = options.getBoolean("overwriteSchema", false)
-    val said = Seq("replaceWhere" -> where.isDefined, "partitionOverwriteMode=dynamic" -> dynamic, "overwriteSchema" -> newSchema)
-      .collect { case (name, true) => name }
-    if (said.length > 1) throw ReplaceOptions.error(s"the write to $path combines ${said.mkString(" and ")}",
-      "each of them says in another way what is replaced", "keep one of them; nothing was changed")
-    if (newSchema) creating(plainWriter()).replace()
+    asked.requireOne(byCondition = false)
+    if (options.getBoolean("overwriteSchema", false)) creating(writer).replace()
     else {
       checkPartitioning()
-      if (dynamic) writer.overwritePartitions() else writer.overwrite(functions.lit(true))
+      if (asked.dynamic) evolving.overwritePartitions()
+      else asked.where.fold(evolving.overwrite(functions.lit(true)))(replace)
     }
   }
 
+  /** The rows take the place of those that the condition names. */
+  private def replace(where: String): Unit = {
+    asked.requireOne(byCondition = false)
+    ReplaceStatements.where(Seq(PathTables.Catalog, path), data, where, passed, evolves)
+  }
+
   /** A new table has no rows to replace, but those that come must be the ones that were announced. */
-  private def requireRowsInside(): Unit = where.filter(_ => options.getBoolean("replaceWhere.constraintCheck", true)).foreach { predicate =>
+  private def requireRowsInside(): Unit = asked.where.filter(_ => asked.check).foreach { predicate =>
     val outside = data.where(functions.expr(s"($predicate) IS NOT TRUE"))
     val count = outside.count()
     if (count > 0) throw Watch.error(path, predicate, count, outside.limit(Complaints.Sample).toJSON.collect().toSeq)
   }
 
-  private def writer: DataFrameWriterV2[Row] =
-    if (options.getBoolean("mergeSchema", false)) plainWriter().withSchemaEvolution() else plainWriter()
+  private def evolves: Boolean = options.getBoolean("mergeSchema", false)
 
-  private def plainWriter(without: String = "path"): DataFrameWriterV2[Row] = {
-    val passed = options.asCaseSensitiveMap.asScala
-      .filterNot { case (k, _) => k == "path" || k.equalsIgnoreCase(without) || k.startsWith("__") }
-    data.writeTo(table).options(passed)
-  }
+  private def evolving: DataFrameWriterV2[Row] = if (evolves) writer.withSchemaEvolution() else writer
+
+  private def writer: DataFrameWriterV2[Row] = data.writeTo(table).options(passed)
+
+  private def passed: Map[String, String] = options.asCaseSensitiveMap.asScala
+    .filterNot { case (k, _) => k == "path" || k.equalsIgnoreCase("replaceWhere") || k.startsWith("__") }.toMap
 
   private def creating(writer: DataFrameWriterV2[Row]): CreateTableWriter[Row] = {
     val plain = writer.using("delta")

@@ -5,7 +5,7 @@ import java.util.concurrent.ConcurrentLinkedQueue
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
-import com.fasterxml.jackson.databind.node.{JsonNodeFactory, ObjectNode}
+import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.Wire
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 
@@ -50,16 +50,9 @@ class Reads {
   }
 
   private def conjunction(predicates: Seq[Predicate]): ObjectNode =
-    if (predicates.isEmpty) operation("ALWAYS_TRUE") else predicates.map(Wire.predicate).reduce(operation("AND", _, _))
+    if (predicates.isEmpty) Wire.operation("ALWAYS_TRUE") else predicates.map(Wire.predicate).reduce(Wire.operation("AND", _, _))
 
-  private def either(one: ObjectNode, other: ObjectNode): ObjectNode = operation("OR", one, other)
-
-  private def operation(name: String, arguments: ObjectNode*): ObjectNode = {
-    val node = JsonNodeFactory.instance.objectNode().put("op", name)
-    val array = node.putArray("args")
-    arguments.foreach(array.add)
-    node
-  }
+  private def either(one: ObjectNode, other: ObjectNode): ObjectNode = Wire.operation("OR", one, other)
 }
 
 object Reads {

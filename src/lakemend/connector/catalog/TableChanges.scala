@@ -65,12 +65,7 @@ object TableChanges {
 
   private def kind(name: String): ObjectNode = Bridge.request().put("kind", name)
 
-  private def at(name: String, path: Array[String]): ObjectNode = {
-    val node = kind(name)
-    val parts = node.putArray("path")
-    path.foreach(parts.add)
-    node
-  }
+  private def at(name: String, path: Array[String]): ObjectNode = Wire.texts(kind(name), "path", path)
 
   private def position(node: ObjectNode, position: ColumnPosition): ObjectNode = position match {
     case null => node
@@ -121,8 +116,7 @@ object TableRequests {
       val node = all.addObject()
       val arguments = t.arguments.collect { case l: org.apache.spark.sql.connector.expressions.Literal[_] => l.value }
       node.put("transform", if (arguments.isEmpty) t.name else s"${t.name}[${arguments.mkString(",")}]")
-      val source = node.putArray("source")
-      t.references.headOption.toSeq.flatMap((r: NamedReference) => r.fieldNames.toSeq).foreach(source.add)
+      Wire.texts(node, "source", t.references.headOption.toSeq.flatMap((r: NamedReference) => r.fieldNames.toSeq))
     }
     all
   }

@@ -3,7 +3,7 @@ package org.apache.spark.sql.lakemend
 import java.util.Locale
 
 import lakemend.LakemendException
-import lakemend.catalog.{LakeCatalog, LakeTable, TableMeta}
+import lakemend.catalog.{LakeCatalog, TableMeta}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.analysis.{FunctionRegistry, ResolvedIdentifier, UnresolvedAttribute, UnresolvedExtractValue, UnresolvedFunction}
@@ -11,8 +11,6 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.parser.ParseException
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.connector.write.RowLevelOperationTable
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructField, StructType}
 
 /**
@@ -150,10 +148,8 @@ object TableExpressions {
 object AllowedChecks extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan.foreach {
-      case add: AddCheckConstraint => add.child.collectFirst { case r: DataSourceV2Relation => r.table }.foreach {
-        case table: LakeTable => require(Seq(add.checkConstraint), Some(table.meta.schema.fieldNames.toSeq))
-        case _ =>
-      }
+      case add: AddCheckConstraint => add.child.collectFirst { case LakeRelation(_, table) => table }.foreach(table =>
+        require(Seq(add.checkConstraint), Some(table.meta.schema.fieldNames.toSeq)))
       case create: V2CreateTablePlan => (create.name, create.children ++ create.expressions) match {
         case (ResolvedIdentifier(_: LakeCatalog, _), parts) =>
           parts.foreach { case spec: UnresolvedTableSpec => require(spec.constraints, None); case _ => }
@@ -175,14 +171,7 @@ object AllowedChecks extends Rule[LogicalPlan] {
 case class AllowedExpressions(spark: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan.foreach {
-      case write: V2WriteCommand => write.table match {
-        case r: DataSourceV2Relation => r.table match {
-          case RowLevelOperationTable(table: LakeTable, _) => TableExpressions.requireAllowed(spark, table.meta)
-          case table: LakeTable => TableExpressions.requireAllowed(spark, table.meta)
-          case _ =>
-        }
-        case _ =>
-      }
+      case write: V2WriteCommand => LakeRelation.table(write.table).foreach(t => TableExpressions.requireAllowed(spark, t.meta))
       case _ =>
     }
     plan

@@ -7,15 +7,11 @@ import java.util.OptionalLong
 import lakemend.LakemendException
 import lakemend.catalog.{Reads, ReadsTable, TableMeta}
 import lakemend.read._
-import lakemend.write.SharedConf
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.expressions.filter.{PartitionPredicate, Predicate}
 import org.apache.spark.sql.connector.read._
-import org.apache.spark.sql.execution.datasources.FileFormat
-import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
@@ -50,8 +46,8 @@ class ChangesScan(part: ChangesPart, columns: StructType, files: IndexedSeq[Chan
   override def predicatesRead: Seq[Predicate] = Nil
   override val record: Reads = new Reads
   private val (records, rows) = files.partition(_.isFeed)
-  private val ofRows = new ChangesReading(changes.meta, columns, rows.map(_.file))
-  private val ofRecords = new ChangesReading(changes.feedMeta, columns, records.map(_.file))
+  private val ofRows = reading(changes.meta, rows)
+  private val ofRecords = reading(changes.feedMeta, records)
 
   override def readSchema: StructType = columns
 
@@ -83,32 +79,13 @@ class ChangesScan(part: ChangesPart, columns: StructType, files: IndexedSeq[Chan
     if (columnar) Scan.ColumnarSupportMode.SUPPORTED else Scan.ColumnarSupportMode.UNSUPPORTED
 
   override def createReaderFactory: PartitionReaderFactory =
-    new ChangesReaderFactory(ofRows.factory(columnar), ofRecords.factory(columnar), changes.meta.name)
+    new ChangesReaderFactory(ofRows.factory(rows.map(_.file), columnar, Nil),
+      ofRecords.factory(records.map(_.file), columnar, Nil), changes.meta.name)
 
   private def columnar: Boolean = ofRows.isColumnar && ofRecords.isColumnar
-}
 
-/** How files of one layout are read. */
-class ChangesReading(meta: TableMeta, columns: StructType, files: Seq[DataFile]) {
-  private val masks = files.flatMap(_.mask)
-  private val read = new ReadColumns(meta, columns, withMasks = masks.nonEmpty)
-
-  lazy val isColumnar: Boolean = {
-    val schema = StructType(read.data.fields ++ read.constants.fields)
-    new ParquetFileFormat().supportBatch(SparkSession.active, schema) && SparkBridge.generatesCode(schema)
-  }
-
-  def factory(columnar: Boolean): SliceReaderFactory = {
-    val spark = SparkSession.active
-    val conf = SparkBridge.hadoopConf(spark)
-    if (meta.byId) conf.setBoolean(SQLConf.PARQUET_FIELD_ID_READ_ENABLED.key, true)
-    val parquet = new ParquetFileFormat().buildReaderWithPartitionValues(
-      spark, read.data, read.constants, read.data, Nil, Map(FileFormat.OPTION_RETURNING_BATCH -> columnar.toString), conf)
-    val shared =
-      if (masks.exists(_.isStored)) Some(SharedConf.of(spark.sparkContext, SparkBridge.hadoopConf(spark)))
-      else None
-    new SliceReaderFactory(parquet, read.layout, columns, shared, meta.name, meta.byId, columnar)
-  }
+  private def reading(meta: TableMeta, files: Seq[ChangedFile]): ReadColumns =
+    new ReadColumns(meta, columns, withMasks = files.exists(_.file.mask.isDefined))
 }
 
 /** Slices of records of changes. */

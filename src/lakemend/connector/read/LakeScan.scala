@@ -6,15 +6,12 @@ import scala.util.Try
 
 import lakemend.catalog.{MetadataColumns, Reads, ReadsTable, TableMeta}
 import lakemend.joins.Grouping
-import lakemend.write.SharedConf
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference, SortOrder}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.read.partitioning.Partitioning
-import org.apache.spark.sql.execution.datasources.FileFormat
-import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.lakemend.SparkBridge
 import org.apache.spark.sql.types.StructType
@@ -148,18 +145,8 @@ class LakeScan(
     if (read.isColumnar) Scan.ColumnarSupportMode.SUPPORTED
     else Scan.ColumnarSupportMode.UNSUPPORTED
 
-  override def createReaderFactory: PartitionReaderFactory = {
-    val spark = SparkSession.active
-    val conf = SparkBridge.hadoopConf(spark)
-    if (meta.byId) conf.setBoolean(SQLConf.PARQUET_FIELD_ID_READ_ENABLED.key, true)
-    val filters = if (wholeFiles) Nil else new RowGroupFilters(meta).of(request.predicates)
-    val parquet = new ParquetFileFormat().buildReaderWithPartitionValues(
-      spark, read.data, read.constants, read.data, filters,
-      Map(FileFormat.OPTION_RETURNING_BATCH -> read.isColumnar.toString), conf)
-    val masksAreStored = planned.files.exists(_.mask.exists(_.isStored))
-    val shared = if (masksAreStored) Some(SharedConf.of(spark.sparkContext, SparkBridge.hadoopConf(spark))) else None
-    new SliceReaderFactory(parquet, read.layout, columns, shared, meta.name, meta.byId, read.isColumnar)
-  }
+  override def createReaderFactory: PartitionReaderFactory =
+    read.factory(planned.files, read.isColumnar, if (wholeFiles) Nil else new RowGroupFilters(meta).of(request.predicates))
 
   override def supportedCustomMetrics: Array[CustomMetric] = ScanMetrics.supported
 

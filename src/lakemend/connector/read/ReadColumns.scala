@@ -1,10 +1,14 @@
 package lakemend.read
 
 import lakemend.catalog.{MetadataColumns, TableMeta}
+import lakemend.write.SharedConf
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.lakemend.SparkBridge
+import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -94,6 +98,18 @@ class ReadColumns(meta: TableMeta, requested: StructType, withMasks: Boolean, fi
   lazy val isColumnar: Boolean = {
     val schema = StructType(data.fields ++ constants.fields)
     new ParquetFileFormat().supportBatch(SparkSession.active, schema) && SparkBridge.generatesCode(schema)
+  }
+
+  /** What reads them of the files; of row groups, only those that the filters do not rule out. */
+  def factory(files: Seq[DataFile], columnar: Boolean, filters: Seq[Filter]): SliceReaderFactory = {
+    val spark = SparkSession.active
+    val conf = SparkBridge.hadoopConf(spark)
+    if (meta.byId) conf.setBoolean(SQLConf.PARQUET_FIELD_ID_READ_ENABLED.key, true)
+    val parquet = new ParquetFileFormat().buildReaderWithPartitionValues(
+      spark, data, constants, data, filters, Map(FileFormat.OPTION_RETURNING_BATCH -> columnar.toString), conf)
+    val masksAreStored = files.exists(_.mask.exists(_.isStored))
+    val shared = if (masksAreStored) Some(SharedConf.of(spark.sparkContext, SparkBridge.hadoopConf(spark))) else None
+    new SliceReaderFactory(parquet, layout, requested, shared, meta.name, meta.byId, columnar)
   }
 }
 

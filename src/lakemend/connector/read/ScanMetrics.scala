@@ -1,33 +1,16 @@
 package lakemend.read
 
-import org.apache.spark.sql.connector.metric.{CustomMetric, CustomSumMetric, CustomTaskMetric}
+import lakemend.Figure
+import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 
-/** What Spark's UI shows beside a scan. Spark makes the metrics by name, so each is a class of its own. */
+/** The figures of a scan. */
 object ScanMetrics {
   def supported: Array[CustomMetric] = Array(new FilesRead, new FilesSkipped, new BytesPlanned)
 
-  def of(plan: FilePlan): Array[CustomTaskMetric] = Array(
-    value("filesRead", plan.files.length),
-    value("filesSkipped", plan.totalFiles - plan.files.length),
-    value("bytesPlanned", plan.bytes))
-
-  private def value(label: String, amount: Long): CustomTaskMetric = new CustomTaskMetric {
-    override def name: String = label
-    override def value: Long = amount
-  }
+  def of(plan: FilePlan): Array[CustomTaskMetric] = Array(new FilesRead().is(plan.files.length),
+    new FilesSkipped().is(plan.totalFiles - plan.files.length), new BytesPlanned().is(plan.bytes))
 }
 
-class FilesRead extends CustomSumMetric {
-  override def name: String = "filesRead"
-  override def description: String = "number of files read"
-}
-
-class FilesSkipped extends CustomSumMetric {
-  override def name: String = "filesSkipped"
-  override def description: String = "number of files skipped"
-}
-
-class BytesPlanned extends CustomSumMetric {
-  override def name: String = "bytesPlanned"
-  override def description: String = "bytes of files read"
-}
+class FilesRead extends Figure("filesRead", "number of files read")
+class FilesSkipped extends Figure("filesSkipped", "number of files skipped")
+class BytesPlanned extends Figure("bytesPlanned", "bytes of files read")

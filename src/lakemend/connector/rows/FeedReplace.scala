@@ -1,6 +1,5 @@
 package lakemend.rows
 
-import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.catalog.TableMeta
 import org.apache.spark.sql.connector.write.RowLevelOperationInfo
 
@@ -8,10 +7,8 @@ import org.apache.spark.sql.connector.write.RowLevelOperationInfo
  * A copy-on-write replacement on a table with a change data feed. Rows that stay are copied, so that the log alone does not
  * tell which rows went: a record does, and for that every row that goes is read.
  */
-class ReplaceByRecords(table: ReplacedTable, info: RowLevelOperationInfo, replacement: Replacement)
-    extends FeedRows(table.meta, info, table.looks, table.deliver, rewrites = true) {
-  override protected def unread: Option[ObjectNode] = replacement.unread
-}
+class ReplaceByRecords(table: ReplacedTable, info: RowLevelOperationInfo, protected val replacement: Replacement)
+    extends FeedRows(table.meta, info, table.looks, table.deliver, rewrites = true) with Replaces
 
 object ReplaceByRecords {
   /** Whether a replacement of rows of some files needs it. */

@@ -1,6 +1,7 @@
 package lakemend.rows
 
 import com.fasterxml.jackson.databind.node.ObjectNode
+import lakemend.Wire
 import lakemend.catalog.{MetadataColumns, Reads, TableMeta}
 import lakemend.write.{WriteJob, WrittenFile}
 import org.apache.spark.sql.connector.distributions.{Distribution, Distributions}
@@ -39,11 +40,7 @@ object FeedRows {
 class FeedCommit {
   @volatile var records: Seq[WrittenFile] = Nil
 
-  def describe(request: ObjectNode): ObjectNode = {
-    val feed = request.putArray("feed")
-    records.foreach(file => feed.add(file.toWire(Nil)))
-    request
-  }
+  def describe(request: ObjectNode): ObjectNode = Wire.values(request, "feed", records.map(_.toWire(Nil)))
 }
 
 /** A write with a record of changes beside it; `write` knows nothing of that. */

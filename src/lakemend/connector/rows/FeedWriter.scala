@@ -4,7 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
-import lakemend.Bridge
+import lakemend.{Bridge, Wire}
 import lakemend.catalog.TableMeta
 import lakemend.write._
 import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
@@ -114,9 +114,7 @@ case class FeedMessage(records: Seq[WrittenFile], rows: WriterCommitMessage)
 
 object FeedMessage {
   def of(records: Seq[WrittenFile], rows: WriterCommitMessage): FileMessage = {
-    val node = Bridge.request()
-    val written = node.putArray("records")
-    records.foreach(file => written.add(file.toMessage))
+    val node = Wire.values(Bridge.request(), "records", records.map(_.toMessage))
     new FileMessage(node.put("rows", rows.toString).toString)
   }
 

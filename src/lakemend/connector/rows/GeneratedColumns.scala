@@ -89,10 +89,7 @@ case class GeneratedColumns(session: org.apache.spark.sql.SparkSession) extends 
   }
 
   private def target(plan: LogicalPlan): Option[Target] = EliminateSubqueryAliases(plan) match {
-    case r: DataSourceV2Relation => r.table match {
-      case table: LakeTable if table.meta.schema.exists(GeneratedColumns.text(_).isDefined) => Some(new Target(plan, r, table))
-      case _ => None
-    }
+    case LakeRelation(r, table) if table.meta.schema.exists(GeneratedColumns.text(_).isDefined) => Some(new Target(plan, r, table))
     case _ => None
   }
 

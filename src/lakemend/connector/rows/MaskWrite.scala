@@ -5,30 +5,24 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
-import lakemend.Bridge
+import lakemend.{Bridge, Wire}
 import lakemend.read.DataFile
 import lakemend.write._
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.lakemend.{SparkBridge, TaskReports}
 import org.apache.spark.unsafe.types.UTF8String
 
 /** A merge-on-read statement: dead positions per file, and files of the rows that are new. */
-class MaskWrite(job: WriteJob, operation: MaskRows) extends DeltaWrite {
-  private val batch = new MaskBatch(job, operation)
+class MaskWrite(job: WriteJob, operation: MaskRows) extends DeltaWrite with MeasuredWrite {
+  override protected val batch = new MaskBatch(job, operation)
 
   override def description: String = s"lakemend ${job.meta.name} ${operation.command} merge-on-read"
 
   override def toBatch: DeltaBatchWrite = batch
-
-  override def supportedCustomMetrics: Array[CustomMetric] = WriteMetrics.all
-
-  override def reportDriverMetrics: Array[CustomTaskMetric] = batch.metrics
 }
 
-class MaskBatch(job: WriteJob, operation: MaskRows) extends DeltaBatchWrite {
-  private var committed: Seq[WrittenFile] = Nil
+class MaskBatch(val job: WriteJob, operation: MaskRows) extends DeltaBatchWrite with MeasuredBatch {
   private var masks: MaskFiles = _
   private lazy val scanned: Map[String, DataFile] = operation.filesRead
 
@@ -40,8 +34,6 @@ class MaskBatch(job: WriteJob, operation: MaskRows) extends DeltaBatchWrite {
     masks = MaskFiles.of(job.meta, layout, known, info.numPartitions)
     new MaskWriterFactory(layout, masks, job.token)
   }
-
-  override def commit(messages: Array[WriterCommitMessage]): Unit = commit(messages, null)
 
   override def commit(messages: Array[WriterCommitMessage], summary: WriteSummary): Unit = {
     val tasks = messages.toIndexedSeq.filter(_ != null).map(m => MaskMessage.parse(m))
@@ -73,16 +65,12 @@ class MaskBatch(job: WriteJob, operation: MaskRows) extends DeltaBatchWrite {
     }
 
   /** All that were written: the brain deletes those that the version does not refer to. */
-  private def describeMaskFiles(request: ObjectNode, parts: Seq[MaskPart]): Unit = {
-    val array = request.putArray("mask_files")
-    parts.collect { case part: StoredPart => part.path }.distinct.foreach(array.add)
-  }
+  private def describeMaskFiles(request: ObjectNode, parts: Seq[MaskPart]): Unit =
+    Wire.texts(request, "mask_files", parts.collect { case part: StoredPart => part.path }.distinct)
 
   /** Tasks have named their mask files to the driver (`TaskReports`). */
   override def abort(messages: Array[WriterCommitMessage]): Unit =
     job.abort(messages.toIndexedSeq.filter(_ != null).flatMap(m => MaskMessage.parse(m).files))
-
-  def metrics: Array[CustomTaskMetric] = WriteMetrics.of(job, committed)
 }
 
 class MaskWriterFactory(layout: Option[FileLayout], masks: MaskFiles, token: String) extends DeltaWriterFactory {
@@ -150,10 +138,7 @@ case class MaskMessage(files: Seq[WrittenFile], dead: Seq[(String, MaskPart)], t
 
 object MaskMessage {
   def of(files: Seq[WrittenFile], dead: Seq[(String, MaskPart)], tally: Tally = Tally()): FileMessage = {
-    val node = Bridge.request()
-    node.set[JsonNode]("tally", tally.toNode)
-    val written = node.putArray("files")
-    files.foreach(file => written.add(file.toMessage))
+    val node = RewriteMessage.node(files, tally)
     val masks = node.putObject("dead")
     dead.foreach { case (path, part) => masks.set[JsonNode](path, part.toMessage) }
     new FileMessage(node.toString)

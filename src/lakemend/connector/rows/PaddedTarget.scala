@@ -2,7 +2,7 @@ package org.apache.spark.sql.lakemend
 
 import scala.collection.mutable
 
-import lakemend.catalog.{LakeTable, TableMeta}
+import lakemend.catalog.TableMeta
 import lakemend.rows.RowOperation
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke
@@ -24,7 +24,7 @@ object PaddedTarget extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = if (!Padding.isOn) plan else plan.resolveOperators {
     // A MERGE that only inserts looks at its target by the columns it writes.
     case merge: InsertOnlyMerge if merge.query.resolved => merge.table match {
-      case Table(written, _) => merge.withNewQuery(padded(merge.query, _.outputSet == written.outputSet))
+      case LakeRelation(written, _) => merge.withNewQuery(padded(merge.query, _.outputSet == written.outputSet))
       case _ => merge
     }
     case write: ReplaceData if write.operation.isInstanceOf[RowOperation] && write.query.resolved =>
@@ -42,9 +42,9 @@ object PaddedTarget extends Rule[LogicalPlan] {
     val done = query.collect { case Project(columns, r: DataSourceV2Relation) if columns.exists(isPadding) => r }
     // A target that is read twice has the same columns each time.
     val ids = mutable.Map.empty[ExprId, ExprId]
-    query.transformUpWithNewOutput { case Table(r, meta) if isTarget(r) && !done.exists(_ eq r) =>
+    query.transformUpWithNewOutput { case LakeRelation(r, table) if isTarget(r) && !done.exists(_ eq r) =>
       val columns = r.output.map { a =>
-        Padding.of(a, meta).fold[NamedExpression](a) { value =>
+        Padding.of(a, table.meta).fold[NamedExpression](a) { value =>
           Alias(value, a.name)(ids.getOrElseUpdate(a.exprId, NamedExpression.newExprId), a.qualifier, Some(a.metadata))
         }
       }
@@ -64,18 +64,18 @@ object PaddedTarget extends Rule[LogicalPlan] {
   /** A condition in terms of what is stored. */
   private class Stored(query: LogicalPlan) {
     private val made = AttributeMap(query.collect {
-      case Project(columns, Table(r, meta)) if isChanged(r) && columns.exists(isPadding) => columns.collect {
+      case Project(columns, LakeRelation(r, table)) if isChanged(r) && columns.exists(isPadding) => columns.collect {
         case a: Alias if a.references.subsetOf(r.outputSet) =>
           val whole = a.references.toSeq match {
-            case Seq(column) if meta.isPartitionColumn(column.name) => column
+            case Seq(column) if table.meta.isPartitionColumn(column.name) => column
             case _ => a.child
           }
           a.toAttribute -> whole
       }
     }.flatten)
 
-    private val plain = AttributeMap(query.collect { case Table(r, meta) if isChanged(r) =>
-      r.output.flatMap(a => Padding.of(a, meta).map(a -> _))
+    private val plain = AttributeMap(query.collect { case LakeRelation(r, table) if isChanged(r) =>
+      r.output.flatMap(a => Padding.of(a, table.meta).map(a -> _))
     }.flatten)
 
     private def of(a: Attribute): Option[Expression] = made.get(a).orElse(plain.get(a))
@@ -95,17 +95,6 @@ object PaddedTarget extends Rule[LogicalPlan] {
   }
 
   private def isChanged(r: DataSourceV2Relation): Boolean = r.table.isInstanceOf[RowLevelOperationTable]
-
-  private object Table {
-    def unapply(plan: LogicalPlan): Option[(DataSourceV2Relation, TableMeta)] = plan match {
-      case r: DataSourceV2Relation => r.table match {
-        case table: LakeTable => Some((r, table.meta))
-        case RowLevelOperationTable(table: LakeTable, _) => Some((r, table.meta))
-        case _ => None
-      }
-      case _ => None
-    }
-  }
 }
 
 /** CHAR values as this session reads them. */

@@ -23,10 +23,7 @@ case class Place(column: String, dataType: DataType) extends LeafExpression with
  * where rows lie in any case. `_partition` is made of the partition columns.
  */
 class Places(table: LogicalPlan, source: Option[LogicalPlan] = None) {
-  private val meta: Option[TableMeta] = EliminateSubqueryAliases(table) match {
-    case r: DataSourceV2Relation => Option(r.table).collect { case table: LakeTable => table.meta }
-    case _ => None
-  }
+  private val meta: Option[TableMeta] = LakeRelation.table(EliminateSubqueryAliases(table)).map(_.meta)
 
   def kept(assignments: Seq[Assignment]): Seq[Assignment] = assignments.map(a => a.copy(value = kept(a.value)))
 

@@ -5,22 +5,20 @@ import java.util.Locale
 import scala.jdk.CollectionConverters._
 
 import lakemend.LakemendException
-import lakemend.catalog.TableMeta
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
  * The options of a write that say what is replaced: `replaceWhere`, `replaceWhere.constraintCheck` (default true),
  * `replaceWhere.partitionsOnly` (default false), and those that say it in another way.
  */
-class ReplaceOptions(written: Map[String, String], relation: CaseInsensitiveStringMap, meta: TableMeta) {
-  private val options = relation.asCaseSensitiveMap.asScala.map { case (k, v) => k.toLowerCase(Locale.ROOT) -> v }.toMap ++
-    written.map { case (k, v) => k.toLowerCase(Locale.ROOT) -> v }
+class ReplaceOptions(table: String, all: CaseInsensitiveStringMap, written: Map[String, String] = Map.empty) {
+  private val options = (all.asCaseSensitiveMap.asScala ++ written).map { case (k, v) => k.toLowerCase(Locale.ROOT) -> v }
 
   val where: Option[String] = options.get("replacewhere")
   val check: Boolean = flag("replaceWhere.constraintCheck", default = true)
   val partitionsOnly: Boolean = flag("replaceWhere.partitionsOnly", default = false)
   private val partitions = options.get("partitionoverwritemode")
-  private val dynamic = partitions.exists(_.equalsIgnoreCase("dynamic"))
+  val dynamic: Boolean = partitions.exists(_.equalsIgnoreCase("dynamic"))
   private val newSchema = options.get("overwriteschema").exists(_.equalsIgnoreCase("true"))
 
   /** What is replaced must be said once. */
@@ -32,7 +30,7 @@ class ReplaceOptions(written: Map[String, String], relation: CaseInsensitiveStri
 
   /** The options that only go with replaceWhere are not dropped in silence. */
   def requireNone(): Unit = if (partitionsOnly) throw ReplaceOptions.error(
-    s"replaceWhere.partitionsOnly was asked for, but the write to ${meta.name} has no predicate",
+    s"replaceWhere.partitionsOnly was asked for, but the write to $table has no predicate",
     "without one it takes or keeps every row", "name the rows to replace, or leave the option out")
 
   /** Of a write that Spark has planned as an overwrite of the partitions that occur: by the session's setting, perhaps, before
@@ -40,31 +38,13 @@ class ReplaceOptions(written: Map[String, String], relation: CaseInsensitiveStri
   def refuseWithPartitions(): Unit = {
     if (where.isDefined) throw combined(Seq("replaceWhere", "a dynamic partition overwrite"))
     if (partitions.exists(_.equalsIgnoreCase("static"))) throw LakemendException.invalid(
-      s"the write to ${meta.name} has the option partitionOverwriteMode=static, and would overwrite single partitions",
+      s"the write to $table has the option partitionOverwriteMode=static, and would overwrite single partitions",
       "spark.sql.sources.partitionOverwriteMode=dynamic, or overwritePartitions, asks for that",
       "set spark.sql.sources.partitionOverwriteMode to static, or leave the option out; nothing was changed")
   }
 
-  def requirePartitionColumns(predicate: ReplacePredicate): Unit = {
-    val available = meta.partitioning.filter(_.isIdentity).map(_.source.head)
-    if (available.isEmpty) throw ReplacePredicate.error("NonPartitionedTableError", "LAKEMEND_NON_PARTITIONED_TABLE",
-      s"${meta.name} is not partitioned", "partitions_only was asked for, so that no data file is rewritten",
-      "leave partitions_only (replaceWhere.partitionsOnly) out, or partition the table; nothing was changed",
-      _.put("predicate", predicate.sql))
-    predicate.columns.find(c => !available.contains(c)).foreach(column => throw ReplacePredicate.error(
-      "PartitionColumnNotFoundError", "LAKEMEND_PARTITION_COLUMN_NOT_FOUND",
-      s"$column is not a partition column of ${meta.name}",
-      s"partitions_only was asked for, and the table is partitioned by ${available.mkString(", ")}",
-      "name partition columns alone, or leave partitions_only (replaceWhere.partitionsOnly) out; nothing was changed",
-      values => {
-        values.put("predicate", predicate.sql).put("column", column)
-        available.foreach(values.withArray("available").add)
-        values
-      }))
-  }
-
   private def combined(said: Seq[String]): LakemendException = ReplaceOptions.error(
-    s"the write to ${meta.name} combines ${said.mkString(" and ")}", "each of them says in another way what is replaced",
+    s"the write to $table combines ${said.mkString(" and ")}", "each of them says in another way what is replaced",
     "keep one of them; nothing was changed")
 
   private def flag(name: String, default: Boolean): Boolean = options.get(name.toLowerCase(Locale.ROOT)).fold(default) { text =>

@@ -2,7 +2,7 @@ package org.apache.spark.sql.lakemend
 
 import scala.util.Try
 
-import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
+import com.fasterxml.jackson.databind.node.ObjectNode
 import lakemend.{Bridge, LakemendException, Wire}
 import lakemend.catalog.TableMeta
 import lakemend.read.FilePruning
@@ -29,8 +29,6 @@ import org.apache.spark.sql.types.{BooleanType, DataType, NullType, StringType}
 case class ReplacePredicate(condition: Expression, relation: DataSourceV2Relation, meta: TableMeta) {
   /** As people would write it: without the casts Spark has put in. */
   lazy val sql: String = ReplacePredicate.text(condition)
-
-  lazy val isPartitionOnly: Boolean = columns.forall(meta.isPartitionColumn)
 
   /** The top-level columns it names, in the table's spelling. */
   def columns: Seq[String] = condition.references.toSeq.map(_.name).distinct
@@ -252,23 +250,16 @@ object ReplacePredicate {
   }
 
   def wire(e: Expression, meta: TableMeta): ObjectNode = e match {
-    case And(left, right) => node("AND", wire(left, meta), wire(right, meta))
-    case Or(left, right) => node("OR", wire(left, meta), wire(right, meta))
-    case Not(child) => node("NOT", wire(child, meta))
-    case Literal.TrueLiteral => node("ALWAYS_TRUE")
-    case Literal.FalseLiteral => node("ALWAYS_FALSE")
+    case And(left, right) => Wire.operation("AND", wire(left, meta), wire(right, meta))
+    case Or(left, right) => Wire.operation("OR", wire(left, meta), wire(right, meta))
+    case Not(child) => Wire.operation("NOT", wire(child, meta))
+    case Literal.TrueLiteral => Wire.operation("ALWAYS_TRUE")
+    case Literal.FalseLiteral => Wire.operation("ALWAYS_FALSE")
     case Literal(null, _) => Bridge.request().putNull("lit").put("type", "boolean")
     // Statistics are of values as they are stored.
-    case other if other.references.exists(a => Padding.of(a, meta).isDefined) => node("UNKNOWN")
+    case other if other.references.exists(a => Padding.of(a, meta).isDefined) => Wire.operation("UNKNOWN")
     case other => DataSourceV2Strategy.translateFilterV2(other).filter(FilePruning.isForBrain(_, meta.schema))
-      .map(Wire.predicate(_)).getOrElse(node("UNKNOWN"))
-  }
-
-  def node(op: String, args: ObjectNode*): ObjectNode = {
-    val node = Bridge.request().put("op", op)
-    val all: ArrayNode = node.putArray("args")
-    args.foreach(all.add)
-    node
+      .map(Wire.predicate(_)).getOrElse(Wire.operation("UNKNOWN"))
   }
 
   def text(e: Expression): String = shown(e).sql

@@ -1,7 +1,8 @@
 package org.apache.spark.sql.lakemend
 
-import lakemend.Bridge
-import lakemend.catalog.{LakeCatalog, LakeTable, StagedLakeTable, TableMeta}
+import com.fasterxml.jackson.databind.JsonNode
+import lakemend.{Bridge, Wire}
+import lakemend.catalog.{LakeCatalog, LakeTable, StagedLakeTable}
 import lakemend.read.FilePlan
 import lakemend.rows._
 import org.apache.spark.sql.catalyst.analysis.{NamedRelation, ResolvedIdentifier}
@@ -26,7 +27,7 @@ case class ReplaceRows(session: org.apache.spark.sql.SparkSession) extends Rule[
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case o @ OverwriteByExpression(Ours(relation, table), condition, query, options, _, _, None, _) if query.resolved =>
-      val asked = new ReplaceOptions(options, relation.options, table.meta)
+      val asked = new ReplaceOptions(table.name, relation.options, options)
       val everything = condition == Literal.TrueLiteral
       Incoming.parts(query) match {
         case Nil if everything && asked.where.isEmpty =>
@@ -48,13 +49,13 @@ case class ReplaceRows(session: org.apache.spark.sql.SparkSession) extends Rule[
           }
       }
     case a @ AppendData(Ours(relation, table), query, options, byName, evolution, None, analyzed) if query.resolved =>
-      val asked = new ReplaceOptions(options, relation.options, table.meta)
+      val asked = new ReplaceOptions(table.name, relation.options, options)
       if (asked.where.isEmpty) {
         asked.requireNone()
         a
       } else apply(OverwriteByExpression(a.table, Literal.TrueLiteral, query, options, byName, evolution, None, analyzed))
     case d @ OverwritePartitionsDynamic(Ours(relation, table), query, options, byName, evolution, None) =>
-      new ReplaceOptions(options, relation.options, table.meta).refuseWithPartitions()
+      new ReplaceOptions(table.name, relation.options, options).refuseWithPartitions()
       // INSERT OVERWRITE leaves what it selects, also where the session asks for single partitions and there are none.
       if (table.meta.partitioning.nonEmpty || byName && !InsertOverwrite.is(d)) d
       else OverwriteByExpression(d.table, Literal.TrueLiteral, query, options, byName, evolution)
@@ -65,20 +66,18 @@ case class ReplaceRows(session: org.apache.spark.sql.SparkSession) extends Rule[
   private def replaced(o: OverwriteByExpression, relation: DataSourceV2Relation, table: LakeTable, asked: ReplaceOptions,
       parts: Seq[(LogicalPlan, ReplacePredicate)]): LogicalPlan = {
     val predicates = parts.map(_._2)
-    if (asked.partitionsOnly) predicates.foreach(asked.requirePartitionColumns)
-    requireDisjoint(predicates, table.meta)
     val predicate = predicates match {
       case Seq(one) => one
       case several => several.head.copy(condition = several.map(_.condition).reduce[Expression](Or(_, _)))
     }
+    val answer = ask(predicate, predicates, asked.partitionsOnly)
     val plans = ReplacePlans(spark)
     val (rows, watches) = parts.map { case (query, own) => plans.watched(query, own, asked.check) }.unzip
     val query = if (rows.length == 1) rows.head else Union(rows)
     def replacement(files: ReplacedFiles) =
       new Replacement("replace_where", predicate.sql, Some(predicate.wire), files, watches.flatten, asked.check)
-    if (decided(predicate, table.meta)) plans.byFiles(o, relation, table, query, replacement(ReplacedFiles.Inside))
-    else if (predicate.isPartitionOnly)
-      plans.byFiles(o, relation, table, query, replacement(ReplacedFiles.Named(matching(predicate, table.meta))))
+    if (answer.get("whole_files").asBoolean) plans.byFiles(o, relation, table, query,
+      replacement(if (answer.has("files")) ReplacedFiles.Named(matching(answer, predicate)) else ReplacedFiles.Inside))
     else {
       // Records stand for everything their version did: each row that goes must be seen.
       val files = if (ReplaceByRecords.isNeeded(table.meta)) ReplacedFiles.Scanned else ReplacedFiles.InsideAndScanned
@@ -86,20 +85,25 @@ case class ReplaceRows(session: org.apache.spark.sql.SparkSession) extends Rule[
     }
   }
 
-  /** Whether the brain knows for every file that all of its rows go, or none. */
-  private def decided(predicate: ReplacePredicate, meta: TableMeta): Boolean = {
-    val request = meta.request()
-    request.putArray("predicates").add(predicate.wire)
-    Bridge.call("deletable", request).path("deletable").asBoolean
+  /** How the files are found whose rows go; the brain refuses what cannot be replaced in one version. */
+  private def ask(whole: ReplacePredicate, parts: Seq[ReplacePredicate], partitionsOnly: Boolean): JsonNode = {
+    val request = whole.meta.request().put("partitions_only", partitionsOnly)
+    request.set[JsonNode]("predicate", whole.wire)
+    val conditions = request.putArray("parts")
+    parts.foreach { part =>
+      val node = conditions.addObject().put("text", part.sql)
+      node.set[JsonNode]("predicate", part.wire)
+      Wire.texts(node, "columns", part.columns)
+    }
+    Bridge.call("replace_where", request)
   }
 
   /** The files whose partition values satisfy the predicate, as Spark itself evaluates it. */
-  private def matching(predicate: ReplacePredicate, meta: TableMeta): Seq[String] = {
-    val request = meta.request()
-    request.putArray("predicates").add(predicate.wire)
+  private def matching(answer: JsonNode, predicate: ReplacePredicate): Seq[String] = {
+    val meta = predicate.meta
     val columns = meta.partitioning.map(p => predicate.relation.output.find(_.name == p.source.head).get)
     val holds = RowTest.createInterpreted(bindReference(predicate.simple, columns))
-    FilePlan.of(Bridge.call("plan", request), meta).files.filter { file =>
+    FilePlan.of(answer, meta).files.filter { file =>
       try holds.eval(file.partitionRow)
       catch {
         case e: Exception =>
@@ -107,21 +111,6 @@ case class ReplaceRows(session: org.apache.spark.sql.SparkSession) extends Rule[
           throw ReplacePredicate.invalid(predicate.sql, s"it fails for the partition $values: ${e.getMessage}", meta)
       }
     }.map(_.path)
-  }
-
-  private def requireDisjoint(predicates: Seq[ReplacePredicate], meta: TableMeta): Unit = if (predicates.length > 1) {
-    val request = meta.request()
-    val all = request.putArray("predicates")
-    predicates.foreach(p => all.add(p.wire))
-    val answer = Bridge.call("overlap", request)
-    if (answer.hasNonNull("overlap")) {
-      val Seq(one, other) = Seq(0, 1).map(i => predicates(answer.get("overlap").get(i).asInt).sql)
-      val reason = "nothing shows that no row can satisfy both, and then it would depend on the order which frame replaces it"
-      throw ReplacePredicate.error("InvalidPredicateError", "LAKEMEND_INVALID_PREDICATE",
-        s"rows of ${meta.name} cannot be replaced where $one and where $other in one version", reason,
-        "write predicates that exclude each other by comparing the same column with literals, or replace in two steps; " +
-          "nothing was changed", _.put("predicate", s"$one; $other").put("reason", s"the predicates overlap: $reason"))
-    }
   }
 
   /** CREATE or REPLACE TABLE … AS SELECT makes a whole table: the rows a replaceWhere was to keep would be gone. */
@@ -135,13 +124,9 @@ case class ReplaceRows(session: org.apache.spark.sql.SparkSession) extends Rule[
   }
 
   private object Ours {
-    def unapply(relation: NamedRelation): Option[(DataSourceV2Relation, LakeTable)] = relation match {
-      case r: DataSourceV2Relation => r.table match {
-        case _: StagedLakeTable | _: ReplacedTable => None
-        case table: LakeTable => Some((r, table))
-        case _ => None
-      }
-      case _ => None
+    def unapply(relation: NamedRelation): Option[(DataSourceV2Relation, LakeTable)] = LakeRelation.unapply(relation).filter {
+      case (_, _: StagedLakeTable | _: ReplacedTable) => false
+      case _ => true
     }
   }
 }

@@ -6,6 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import lakemend.Bridge
 import lakemend.catalog.LakeTable
+import org.apache.spark.sql
 import org.apache.spark.sql.Column
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
 import org.apache.spark.sql.catalyst.expressions.{Expression, Literal, SubqueryExpression, UserDefinedExpression}
@@ -28,6 +29,12 @@ object ReplaceStatements {
   def where(spark: SparkSession, table: String, frame: DataFrame, condition: Object, options: String, evolution: Boolean,
       execute: Boolean): Unit =
     write(spark, table, Incoming(frame.logicalPlan, new ByPredicate(asked(spark, condition))), options, evolution, execute)
+
+  /** The same for a write by path. */
+  def where(table: Seq[String], frame: sql.DataFrame, condition: String, options: Map[String, String], evolution: Boolean): Unit = {
+    val rows = frame.asInstanceOf[DataFrame]
+    write(rows.sparkSession, table, Incoming(rows.logicalPlan, new ByPredicate(Left(condition))), options, evolution, execute = true)
+  }
 
   /** Each frame replaces the rows of its own condition, all in one version. */
   def whereEach(spark: SparkSession, table: String, frames: JList[DataFrame], conditions: JList[Object], options: String,
@@ -126,12 +133,15 @@ object ReplaceStatements {
   private def isUnsteady(e: Expression): Boolean = e.isInstanceOf[UserDefinedExpression] || SteadyRows.isUnsteady(e)
 
   private def write(spark: SparkSession, table: String, rows: LogicalPlan, options: String, evolution: Boolean,
+      execute: Boolean): Unit = write(spark, texts(table), rows,
+    Bridge.mapper.readTree(options).properties().asScala.map(e => e.getKey -> e.getValue.asText).toMap, evolution, execute)
+
+  private def write(spark: SparkSession, table: Seq[String], rows: LogicalPlan, options: Map[String, String], evolution: Boolean,
       execute: Boolean): Unit = {
-    val target = UnresolvedRelation(texts(table), CaseInsensitiveStringMap.empty, isStreaming = false)
+    val target = UnresolvedRelation(table, CaseInsensitiveStringMap.empty, isStreaming = false)
       .requireWritePrivileges(Set(TableWritePrivilege.INSERT, TableWritePrivilege.DELETE))
     // Should no rule take the markers out, this condition replaces nothing.
-    val named = Bridge.mapper.readTree(options).properties().asScala.map(e => e.getKey -> e.getValue.asText).toMap
-    val plan = OverwriteByExpression.byName(target, rows, Literal.FalseLiteral, named, evolution)
+    val plan = OverwriteByExpression.byName(target, rows, Literal.FalseLiteral, options, evolution)
     if (execute) Dataset.ofRows(spark, plan) else spark.sessionState.executePlan(plan).assertAnalyzed()
   }
 }

@@ -3,7 +3,7 @@ package lakemend.rows
 import scala.util.Try
 
 import com.fasterxml.jackson.databind.node.ObjectNode
-import lakemend.{Bridge, LakemendException}
+import lakemend.{Bridge, LakemendException, Wire}
 import lakemend.catalog.{LakeTable, Reads, TableMeta}
 import lakemend.read.LakeScanBuilder
 import lakemend.write._
@@ -35,16 +35,13 @@ class Replacement(
   def describe(request: ObjectNode): ObjectNode = {
     watches.foreach(_.check())
     request.put("operation", operation).put("command", "WRITE").put("text", text).put("checked", checked)
-    val predicates = request.putArray("predicates")
-    predicate.foreach(predicates.add)
+    Wire.values(request, "predicates", predicate)
     // The table adds what the statement's query has read of it; what is replaced stands in `predicates`.
     if (predicate.isDefined) request.putNull("read_predicates")
     files match {
       case ReplacedFiles.Inside => request.put("inside", "all")
       case ReplacedFiles.InsideAndScanned => request.put("inside", "some")
-      case ReplacedFiles.Named(paths) =>
-        val removed = request.putArray("removed")
-        paths.foreach(removed.add)
+      case ReplacedFiles.Named(paths) => Wire.texts(request, "removed", paths)
       case ReplacedFiles.Scanned =>
     }
     request
@@ -104,14 +101,11 @@ class ReplacedTable(of: LakeTable, replacement: Replacement, val few: Boolean) e
 
   /** The row operation of this replacement; rows go as a DELETE would take them. */
   def operation(info: RowLevelOperationInfo, asDelete: RowLevelOperationInfo): RowOperation = {
-    val operation = RowOperation.of(meta, asDelete, Reads.Unrecorded, _ => ()) match {
+    RowOperation.of(meta, asDelete, Reads.Unrecorded, _ => ()) match {
       case _ if ReplaceByRecords.isNeeded(meta) => new ReplaceByRecords(this, info, replacement)
       case _: MaskRows => new ReplaceByMasks(this, info, replacement)
       case _ => new ReplaceByRewriting(this, info, replacement)
     }
-    // Where rows go that match those that come, files that hold none of their keys stay as they are.
-    operation.learn(_.copy(keepsUnmatchedFiles = replacement.predicate.isEmpty))
-    operation
   }
 
   def deliver(commit: ObjectNode): Unit = send(replacement.describe(commit))
@@ -120,20 +114,26 @@ class ReplacedTable(of: LakeTable, replacement: Replacement, val few: Boolean) e
   def looks: Reads = if (replacement.predicate.isDefined) Reads.Unrecorded else reads
 }
 
-/** Merge-on-read: rows that go are masked, rows that come are written. */
-class ReplaceByMasks(table: ReplacedTable, info: RowLevelOperationInfo, replacement: Replacement)
-    extends MaskRows(table.meta, info, table.looks, table.deliver) {
+/** What a replacement knows, however its rows go. */
+trait Replaces extends RowOperation {
+  protected def replacement: Replacement
+
   override protected def unread: Option[ObjectNode] = replacement.unread
 
+  /** Where rows go that match those that come, files that hold none of their keys stay as they are. */
+  override protected def given: Statement = Statement(keepsUnmatchedFiles = replacement.predicate.isEmpty)
+}
+
+/** Merge-on-read: rows that go are masked, rows that come are written. */
+class ReplaceByMasks(table: ReplacedTable, info: RowLevelOperationInfo, protected val replacement: Replacement)
+    extends MaskRows(table.meta, info, table.looks, table.deliver) with Replaces {
   /** In a change data feed, rows that are copied without a record would show as changes. */
   override def maxDeadShare: Double = if (FeedRows.isKept(table.meta)) 1 else super.maxDeadShare
 }
 
 /** Copy-on-write: files that hold rows that go are written again without them, beside the rows that come. */
-class ReplaceByRewriting(table: ReplacedTable, info: RowLevelOperationInfo, replacement: Replacement)
-    extends RewriteFiles(table.meta, info, table.looks, table.deliver) {
-  override protected def unread: Option[ObjectNode] = replacement.unread
-
+class ReplaceByRewriting(table: ReplacedTable, info: RowLevelOperationInfo, protected val replacement: Replacement)
+    extends RewriteFiles(table.meta, info, table.looks, table.deliver) with Replaces {
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = {
     val write = job(info)
     new WriteBuilder {

@@ -1,18 +1,19 @@
 package lakemend.rows
 
+import com.fasterxml.jackson.databind.node.ObjectNode
+import lakemend.Wire
 import lakemend.write._
 import org.apache.spark.sql.connector.distributions.{Distribution, Distributions}
 import org.apache.spark.sql.connector.expressions.SortOrder
-import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.write._
 
 /**
  * The new files of a copy-on-write statement. Rows come in the order of the scan, file by file, so they are not shuffled
  * again: sorted by partition within a task, each task has one file open at a time.
  */
-class RewriteWrite(job: WriteJob, operation: RewriteFiles) extends Write with RequiresDistributionAndOrdering {
+class RewriteWrite(job: WriteJob, operation: RewriteFiles) extends MeasuredWrite with RequiresDistributionAndOrdering {
   private val clustering = new Clustering(job.meta, job.option)
-  private val batch = new RewriteBatch(job, operation, clustering)
+  override protected val batch = new RewriteBatch(job, operation, clustering)
 
   override def description: String = s"lakemend ${job.meta.name} ${operation.command} copy-on-write"
 
@@ -21,22 +22,25 @@ class RewriteWrite(job: WriteJob, operation: RewriteFiles) extends Write with Re
   override def requiredOrdering: Array[SortOrder] = clustering.sortOrder
 
   override def toBatch: BatchWrite = batch
-
-  override def supportedCustomMetrics: Array[CustomMetric] = WriteMetrics.all
-
-  override def reportDriverMetrics: Array[CustomTaskMetric] = batch.metrics
 }
 
-class RewriteBatch(job: WriteJob, operation: RewriteFiles, clustering: Clustering) extends BatchWrite {
-  private var committed: Seq[WrittenFile] = Nil
+/** The driver's side of tasks that write files again. */
+abstract class RewritingBatch extends MeasuredBatch {
+  protected def operation: RewriteFiles
 
   override def createBatchWriterFactory(info: PhysicalWriteInfo): DataWriterFactory = {
     job.listen()
     new RewriteWriterFactory(job.layout, job.layout.sortedOpenFiles, job.token)
   }
 
-  override def commit(messages: Array[WriterCommitMessage]): Unit = commit(messages, null)
+  override def abort(messages: Array[WriterCommitMessage]): Unit = job.abort(RewriteMessage.all(messages).flatMap(_.files))
 
+  /** Every file that was read goes. */
+  protected def describeRemoved(request: ObjectNode): Unit =
+    Wire.texts(request, "removed", operation.scan.toSeq.flatMap(_.plan.files).map(_.path))
+}
+
+class RewriteBatch(val job: WriteJob, protected val operation: RewriteFiles, clustering: Clustering) extends RewritingBatch {
   override def commit(messages: Array[WriterCommitMessage], summary: WriteSummary): Unit = {
     val tasks = RewriteMessage.all(messages)
     val files = tasks.flatMap(_.files)
@@ -48,14 +52,9 @@ class RewriteBatch(job: WriteJob, operation: RewriteFiles, clustering: Clusterin
     } else {
       val request = RowCommit.request(job, operation, "rewrite_files", files, summary, tally)
       clustering.describe(request)
-      val removed = request.putArray("removed")
-      operation.scan.foreach(_.plan.files.foreach(file => removed.add(file.path)))
+      describeRemoved(request)
       job.commit(request)
       committed = files
     }
   }
-
-  override def abort(messages: Array[WriterCommitMessage]): Unit = job.abort(RewriteMessage.all(messages).flatMap(_.files))
-
-  def metrics: Array[CustomTaskMetric] = WriteMetrics.of(job, committed)
 }

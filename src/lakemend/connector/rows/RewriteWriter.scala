@@ -3,7 +3,8 @@ package lakemend.rows
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
-import lakemend.Bridge
+import com.fasterxml.jackson.databind.node.ObjectNode
+import lakemend.{Bridge, Wire}
 import lakemend.write._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.write.{DataWriter, DataWriterFactory, WriterCommitMessage}
@@ -54,12 +55,12 @@ case class RewriteMessage(files: Seq[WrittenFile], tally: Tally) {
 }
 
 object RewriteMessage {
-  def of(files: Seq[WrittenFile], tally: Tally): FileMessage = {
-    val node = Bridge.request()
+  def of(files: Seq[WrittenFile], tally: Tally): FileMessage = new FileMessage(node(files, tally).toString)
+
+  private[rows] def node(files: Seq[WrittenFile], tally: Tally): ObjectNode = {
+    val node = Wire.values(Bridge.request(), "files", files.map(_.toMessage))
     node.set[JsonNode]("tally", tally.toNode)
-    val written = node.putArray("files")
-    files.foreach(file => written.add(file.toMessage))
-    new FileMessage(node.toString)
+    node
   }
 
   /** Tasks that did not finish have left null. */

@@ -5,7 +5,7 @@ import java.util.{Map => JMap}
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
-import lakemend.Bridge
+import lakemend.{Bridge, Wire}
 import lakemend.catalog.TableMeta
 import lakemend.read.{FilesTable, GivenFiles, GroupedFiles}
 import lakemend.write._
@@ -68,9 +68,7 @@ object Rewrites {
     val node = Bridge.request().put("token", token)
     val tasks = node.putArray("tasks")
     said.foreach { case (message, count) =>
-      val task = tasks.addObject().put("rows", count)
-      val files = task.putArray("files")
-      FileMessage.files(Array(message)).foreach(file => files.add(file.toWire(layout.statsColumns): JsonNode))
+      Wire.values(tasks.addObject().put("rows", count), "files", FileMessage.files(Array(message)).map(_.toWire(layout.statsColumns)))
     }
     node.toString
   }

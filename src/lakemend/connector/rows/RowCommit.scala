@@ -16,10 +16,7 @@ object RowCommit {
     // Where Spark found that nothing can match, it scans nothing; otherwise the table adds what was read.
     if (operation.scan.isEmpty) request.putArray("read_predicates").add(Wire.never)
     request.put("reads_more", operation.known.readsMore)
-    operation.known.assigned.foreach { names =>
-      val columns = request.putArray("assigned")
-      names.foreach(columns.add)
-    }
+    operation.known.assigned.foreach(Wire.texts(request, "assigned", _))
     val scanned = operation.scan.map(_.plan)
     request.put("files_scanned", scanned.fold(0)(_.files.length))
     request.put("files_skipped", scanned.fold(0L)(plan => plan.totalFiles - plan.files.length))

@@ -43,12 +43,15 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
   /** Files whose every row satisfies it go without being read. */
   protected def unread: Option[ObjectNode] = None
 
-  @volatile private var statement: Statement = Statement()
+  @volatile private var learned: Statement => Statement = identity
 
-  /** What the rules of the optimizer know of the statement; each of them knows more. */
-  def known: Statement = statement
+  /** What is known of the statement from its beginning. */
+  protected def given: Statement = Statement()
 
-  def learn(more: Statement => Statement): Unit = statement = more(statement)
+  /** That, and what the rules of the optimizer have found out: each of them knows more. */
+  def known: Statement = learned(given)
+
+  def learn(more: Statement => Statement): Unit = learned = learned.andThen(more)
 
   def key: TableKey = meta.key
 

@@ -13,7 +13,6 @@ import org.apache.spark.sql.classic.DataFrame
 import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read.Scan
-import org.apache.spark.sql.connector.write.RowLevelOperationTable
 import org.apache.spark.sql.execution.{LogicalRDD, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanHelper
 import org.apache.spark.sql.execution.columnar.{InMemoryRelation, InMemoryTableScanExec}
@@ -27,7 +26,7 @@ import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, DataSourceV
 object StatementReads extends Rule[LogicalPlan] with AdaptiveSparkPlanHelper {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan.foreach {
-      case write: V2WriteCommand => target(write).foreach { table =>
+      case write: V2WriteCommand => LakeRelation.table(write.table).foreach { table =>
         // The write's own condition names the rows it changes; the query holds it too, as it is run.
         val unknown = readIn(write.query).filter { read =>
           read.of == table.meta.key && !(read.record eq table.reads) && !(read.record eq Reads.Unrecorded)
@@ -38,15 +37,6 @@ object StatementReads extends Rule[LogicalPlan] with AdaptiveSparkPlanHelper {
       case _ =>
     }
     plan
-  }
-
-  private def target(write: V2WriteCommand): Option[LakeTable] = write.table match {
-    case r: DataSourceV2Relation => r.table match {
-      case RowLevelOperationTable(table: LakeTable, _) => Some(table)
-      case table: LakeTable => Some(table)
-      case _ => None
-    }
-    case _ => None
   }
 
   private def operation(write: V2WriteCommand): Option[RowOperation] = write match {

@@ -4,7 +4,7 @@ import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
-import lakemend.Bridge
+import lakemend.{Bridge, Wire}
 import lakemend.read.DataFile
 import lakemend.write.WriteJob
 import org.apache.spark.sql.SparkSession
@@ -44,9 +44,7 @@ class UnitedMasks(job: WriteJob, masks: MaskFiles, files: Map[String, DataFile])
 
   private def message(file: String, parts: Seq[MaskPart]): String = {
     val node = Bridge.request().put("file", file).put("known", files.get(file).flatMap(_.mask).fold(0L)(_.cardinality))
-    val array = node.putArray("parts")
-    parts.foreach(part => array.add(part.toMessage))
-    node.toString
+    Wire.values(node, "parts", parts.map(_.toMessage)).toString
   }
 }
 

@@ -4,7 +4,7 @@ import scala.annotation.tailrec
 
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
-import lakemend.{Bridge, LakemendException}
+import lakemend.{Bridge, LakemendException, Wire}
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.CatalystTypeConverters
 import org.apache.spark.sql.catalyst.expressions.Attribute
@@ -78,9 +78,7 @@ object Commands {
   /** What a name without a catalog is taken to mean. */
   def context(session: ClassicSession, request: ObjectNode): Unit = {
     val catalogs = session.sessionState.catalogManager
-    request.put("catalog", catalogs.currentCatalog.name)
-    val namespace = request.putArray("namespace")
-    catalogs.currentNamespace.foreach(namespace.add)
+    Wire.texts(request.put("catalog", catalogs.currentCatalog.name), "namespace", catalogs.currentNamespace)
   }
 }
 

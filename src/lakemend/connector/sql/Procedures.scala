@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
-import lakemend.Bridge
+import lakemend.{Bridge, Wire}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Literal, StructsToJson}
@@ -35,20 +35,13 @@ class LakeProcedure(catalog: String, ident: Identifier) extends UnboundProcedure
     new BoundLakeProcedure(catalog, Bridge.call("procedure", node))
   }
 
-  private def request(): ObjectNode = {
-    val node = Bridge.request().put("catalog", catalog).put("name", ident.name)
-    val namespace = node.putArray("namespace")
-    ident.namespace.foreach(namespace.add)
-    node
-  }
+  private def request(): ObjectNode =
+    Wire.texts(Bridge.request().put("catalog", catalog).put("name", ident.name), "namespace", ident.namespace)
 }
 
 object LakeProcedure {
   def list(namespace: Array[String]): Array[Identifier] = {
-    val request = Bridge.request()
-    val parts = request.putArray("namespace")
-    namespace.foreach(parts.add)
-    val answer = Bridge.call("procedures", request)
+    val answer = Bridge.call("procedures", Wire.texts(Bridge.request(), "namespace", namespace))
     val place = answer.get("namespace").asScala.map(_.asText).toArray
     answer.get("procedures").asScala.map(p => Identifier.of(place, p.asText)).toArray
   }

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.lakemend
 
-import lakemend.catalog.{LakeTable, MetadataColumns}
+import lakemend.catalog.MetadataColumns
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, CheckInvariant, EqualTo, Expression, LessThan, Literal, Or, UnaryExpression}
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
@@ -9,8 +9,6 @@ import org.apache.spark.sql.catalyst.util._
 import org.apache.spark.sql.catalyst.util.RowDeltaUtils.{DELETE_OPERATION, OPERATION_COLUMN}
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, RowLevelWrite, V2WriteCommand}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.connector.write.RowLevelOperationTable
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.types.{BooleanType, DataType}
 
 /**
@@ -25,7 +23,7 @@ object ChecksLast extends Rule[LogicalPlan] {
   private val Of = " of the table "
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
-    case write: V2WriteCommand => lake(write.table).fold[LogicalPlan](write) { table =>
+    case write: V2WriteCommand => LakeRelation.table(write.table).fold[LogicalPlan](write) { table =>
       named(write.query, table.name) match {
         case Filter(condition, child) if isCheck(condition) =>
           val stored = condition.transformUp { case a: Attribute if EmptyIsNull.mayBeEmpty(a, table.meta) => NullIfEmpty(a) }
@@ -56,15 +54,6 @@ object ChecksLast extends Rule[LogicalPlan] {
 
   private def isCheck(condition: Expression): Boolean =
     !condition.isInstanceOf[Immovable] && condition.exists(_.isInstanceOf[CheckInvariant])
-
-  private def lake(table: LogicalPlan): Option[LakeTable] = table match {
-    case r: DataSourceV2Relation => r.table match {
-      case RowLevelOperationTable(lake: LakeTable, _) => Some(lake)
-      case lake: LakeTable => Some(lake)
-      case _ => None
-    }
-    case _ => None
-  }
 }
 
 /** A condition that stays where it stands. */

@@ -1,7 +1,7 @@
 package lakemend.write
 
 import com.fasterxml.jackson.databind.node.ObjectNode
-import lakemend.LakemendException
+import lakemend.{LakemendException, Wire}
 import lakemend.catalog.TableMeta
 import org.apache.spark.sql.catalyst.expressions.RowOrdering
 import org.apache.spark.sql.connector.distributions.{Distribution, Distributions}
@@ -51,10 +51,8 @@ class Clustering(meta: TableMeta, option: String => Option[String], few: Boolean
       .map(column => Expressions.sort(column, SortDirection.ASCENDING))
 
   /** Says in a commit request how the rows of its files are sorted, by the names the files use. */
-  def describe(request: ObjectNode): Unit = if (sortColumns.nonEmpty) {
-    val names = request.putArray("sorted_by")
-    sortColumns.foreach(name => names.add(meta.physical.fields(meta.schema.fieldIndex(name)).name))
-  }
+  def describe(request: ObjectNode): Unit = if (sortColumns.nonEmpty)
+    Wire.texts(request, "sorted_by", sortColumns.map(name => meta.physical.fields(meta.schema.fieldIndex(name)).name))
 
   private def sortable(name: String): String = {
     def refuse(cause: String) = LakemendException.invalid(s"write.sort-columns names '$name'", cause,

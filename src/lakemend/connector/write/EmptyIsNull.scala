@@ -1,13 +1,12 @@
 package org.apache.spark.sql.lakemend
 
-import lakemend.catalog.{LakeTable, TableMeta}
+import lakemend.catalog.TableMeta
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.types.{BinaryType, DataType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -21,20 +20,12 @@ import org.apache.spark.unsafe.types.UTF8String
 object EmptyIsNull extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case write: V2WriteCommand if isPlain(write) && write.table.resolved && write.query.resolved && write.outputResolved =>
-      lake(write.table).fold[LogicalPlan](write)(meta => written(write, meta))
+      LakeRelation.table(EliminateSubqueryAliases(write.table)).fold[LogicalPlan](write)(table => written(write, table.meta))
   }
 
   private def isPlain(write: V2WriteCommand): Boolean = write match {
     case _: AppendData | _: OverwriteByExpression | _: OverwritePartitionsDynamic => true
     case _ => false
-  }
-
-  private def lake(table: LogicalPlan): Option[TableMeta] = EliminateSubqueryAliases(table) match {
-    case r: DataSourceV2Relation => r.table match {
-      case lake: LakeTable => Some(lake.meta)
-      case _ => None
-    }
-    case _ => None
   }
 
   /** Whether a row may bring a value that the table holds as NULL. */

@@ -2,13 +2,12 @@ package lakemend.write
 
 import org.apache.spark.sql.connector.distributions.Distribution
 import org.apache.spark.sql.connector.expressions.SortOrder
-import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.write._
 
 /** A write that adds rows and, by its mode, takes others away. `few` rows are not worth being clustered. */
-class LakeWrite(job: WriteJob, mode: WriteMode, few: Boolean = false) extends Write with RequiresDistributionAndOrdering {
+class LakeWrite(job: WriteJob, mode: WriteMode, few: Boolean = false) extends MeasuredWrite with RequiresDistributionAndOrdering {
   private val clustering = new Clustering(job.meta, job.option, few)
-  private val batch = new LakeBatchWrite(job, mode, clustering)
+  override protected val batch = new LakeBatchWrite(job, mode, clustering)
 
   override def description: String = s"lakemend ${job.meta.name} ${mode.operation}"
 
@@ -21,10 +20,6 @@ class LakeWrite(job: WriteJob, mode: WriteMode, few: Boolean = false) extends Wr
   override def requiredOrdering: Array[SortOrder] = clustering.ordering
 
   override def toBatch: BatchWrite = batch
-
-  override def supportedCustomMetrics: Array[CustomMetric] = WriteMetrics.all
-
-  override def reportDriverMetrics: Array[CustomTaskMetric] = batch.metrics
 }
 
 object LakeWrite {
@@ -33,15 +28,11 @@ object LakeWrite {
 }
 
 /** The driver's side of the tasks: hands out writers, and turns what they report into the one commit. */
-class LakeBatchWrite(job: WriteJob, mode: WriteMode, clustering: Clustering) extends BatchWrite {
-  private var committed: Seq[WrittenFile] = Nil
-
+class LakeBatchWrite(val job: WriteJob, mode: WriteMode, clustering: Clustering) extends MeasuredBatch {
   override def createBatchWriterFactory(info: PhysicalWriteInfo): DataWriterFactory = {
     job.listen()
     new LakeWriterFactory(job.layout, clustering.fanout.getOrElse(job.layout.sortedOpenFiles), job.token)
   }
-
-  override def commit(messages: Array[WriterCommitMessage]): Unit = commit(messages, null)
 
   override def commit(messages: Array[WriterCommitMessage], summary: WriteSummary): Unit = {
     val files = FileMessage.files(messages)
@@ -53,8 +44,6 @@ class LakeBatchWrite(job: WriteJob, mode: WriteMode, clustering: Clustering) ext
   }
 
   override def abort(messages: Array[WriterCommitMessage]): Unit = job.abort(FileMessage.files(messages))
-
-  def metrics: Array[CustomTaskMetric] = WriteMetrics.of(job, committed)
 
   override def toString: String = s"${mode.operation} to ${job.meta.name}, token ${job.token}"
 }

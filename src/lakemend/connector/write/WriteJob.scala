@@ -40,8 +40,7 @@ class WriteJob(val meta: TableMeta, val info: LogicalWriteInfo, send: ObjectNode
   def commitRequest(operation: String, files: Seq[WrittenFile], summary: WriteSummary): ObjectNode = {
     val node = meta.request().put("operation", operation)
     node.putNull("command")
-    val added = node.putArray("added")
-    files.foreach(file => added.add(file.toWire(layout.statsColumns)))
+    Wire.values(node, "added", files.map(_.toWire(layout.statsColumns)))
     Seq("removed", "predicates").foreach(key => node.putArray(key))
     node.putObject("masked")
     node.putNull("read_predicates")
@@ -65,23 +64,19 @@ class WriteJob(val meta: TableMeta, val info: LogicalWriteInfo, send: ObjectNode
   @volatile var report: JsonNode = MissingNode.getInstance
 
   /** Deletes files of finished tasks that the commit will not name. */
-  def discard(files: Seq[WrittenFile]): Unit = if (files.nonEmpty) {
-    val request = meta.request().put("token", token)
-    val paths = request.putArray("files")
-    files.foreach(file => paths.add(file.path))
-    Bridge.call("abort", request)
-  }
+  def discard(files: Seq[WrittenFile]): Unit = if (files.nonEmpty) delete(files.map(_.path))
+
+  private def delete(paths: Seq[String]): Unit =
+    Bridge.call("abort", Wire.texts(meta.request().put("token", token), "files", paths))
 
   /**
    * Deletes the files of finished tasks; those that finished too late to be in `files` have reported them, or will be
    * refused and delete them. Spark aborts after a failed commit too: only the brain can prove that nothing landed.
    */
   def abort(files: Seq[WrittenFile]): Unit = {
-    val request = meta.request().put("token", token)
-    val paths = request.putArray("files")
-    (reports.end() ++ files.map(_.path)).distinct.foreach(paths.add)
+    val paths = (reports.end() ++ files.map(_.path)).distinct
     // The error that led here is the one to report.
-    try Bridge.call("abort", request)
+    try delete(paths)
     catch {
       case e: Exception => log.warn(s"could not clean up after the failed write $token to ${meta.name}; vacuum will", e)
     }
@@ -91,8 +86,7 @@ class WriteJob(val meta: TableMeta, val info: LogicalWriteInfo, send: ObjectNode
     node.set[JsonNode]("schema", Wire.dataType(layout.tableSchema))
     val partitioning = node.putArray("partitioning")
     meta.partitioning.foreach { p =>
-      val field = partitioning.addObject().put("name", p.name).put("transform", p.transform)
-      p.source.foreach(field.putArray("source").add)
+      Wire.texts(partitioning.addObject().put("name", p.name).put("transform", p.transform), "source", p.source)
     }
   }
 

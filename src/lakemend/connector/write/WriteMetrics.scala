@@ -1,55 +1,42 @@
 package lakemend.write
 
-import org.apache.spark.sql.connector.metric.{CustomMetric, CustomSumMetric, CustomTaskMetric}
+import lakemend.Figure
+import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
+import org.apache.spark.sql.connector.write.{BatchWrite, Write, WriterCommitMessage}
 
-/** Spark's UI makes these by name, hence a class each with no arguments. */
-class FilesAdded extends CustomSumMetric {
-  override def name: String = "filesAdded"
-  override def description: String = "files added"
-}
+class FilesAdded extends Figure("filesAdded", "files added")
+class RowsAdded extends Figure("rowsAdded", "rows added")
+class BytesAdded extends Figure("bytesAdded", "bytes added")
+class FilesRemoved extends Figure("filesRemoved", "files removed")
+class RowsRemoved extends Figure("rowsRemoved", "rows removed")
+class BytesRemoved extends Figure("bytesRemoved", "bytes removed")
 
-class RowsAdded extends CustomSumMetric {
-  override def name: String = "rowsAdded"
-  override def description: String = "rows added"
-}
+/** A write that Spark's UI shows the figures of. */
+trait MeasuredWrite extends Write {
+  protected def batch: MeasuredBatch
 
-class BytesAdded extends CustomSumMetric {
-  override def name: String = "bytesAdded"
-  override def description: String = "bytes added"
-}
+  override def supportedCustomMetrics: Array[CustomMetric] =
+    Array(new FilesAdded, new RowsAdded, new BytesAdded, new FilesRemoved, new RowsRemoved, new BytesRemoved)
 
-class FilesRemoved extends CustomSumMetric {
-  override def name: String = "filesRemoved"
-  override def description: String = "files removed"
-}
-
-class RowsRemoved extends CustomSumMetric {
-  override def name: String = "rowsRemoved"
-  override def description: String = "rows removed"
-}
-
-class BytesRemoved extends CustomSumMetric {
-  override def name: String = "bytesRemoved"
-  override def description: String = "bytes removed"
+  override def reportDriverMetrics: Array[CustomTaskMetric] = batch.figures
 }
 
 /**
- * The figures of a write. A file's size is known when it is closed, and what leaves the table when the commit has landed:
- * the driver reports them then. Rows that were only copied count neither as added nor as removed.
+ * The driver's side of its tasks. A file's size is known when it is closed, and what leaves the table when the commit has
+ * landed: the driver reports them then. Rows that were only copied count neither as added nor as removed.
  */
-object WriteMetrics {
-  def all: Array[CustomMetric] =
-    Array(new FilesAdded, new RowsAdded, new BytesAdded, new FilesRemoved, new RowsRemoved, new BytesRemoved)
+trait MeasuredBatch extends BatchWrite {
+  def job: WriteJob
 
-  def of(job: WriteJob, files: Seq[WrittenFile]): Array[CustomTaskMetric] = {
+  /** The files of the commit, once it has landed. */
+  protected var committed: Seq[WrittenFile] = Nil
+
+  override def commit(messages: Array[WriterCommitMessage]): Unit = commit(messages, null)
+
+  def figures: Array[CustomTaskMetric] = {
     def told(name: String): Long = job.report.path(name).asLong(0)
-    Array(value("filesAdded", files.size), value("rowsAdded", files.map(_.rows).sum - told("copied")),
-      value("bytesAdded", files.map(_.size).sum), value("filesRemoved", told("files_removed")),
-      value("rowsRemoved", told("deleted") + told("updated")), value("bytesRemoved", told("bytes_removed")))
-  }
-
-  private def value(label: String, figure: Long): CustomTaskMetric = new CustomTaskMetric {
-    override def name: String = label
-    override def value: Long = figure
+    Array(new FilesAdded().is(committed.size), new RowsAdded().is(committed.map(_.rows).sum - told("copied")),
+      new BytesAdded().is(committed.map(_.size).sum), new FilesRemoved().is(told("files_removed")),
+      new RowsRemoved().is(told("deleted") + told("updated")), new BytesRemoved().is(told("bytes_removed")))
   }
 }

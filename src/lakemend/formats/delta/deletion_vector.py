@@ -21,7 +21,7 @@ from pyroaring import BitMap64
 from lakemend.errors import InvalidInputError
 from lakemend.formats.format import Mask
 from lakemend.formats.masks import corrupt_mask, encode_blob
-from lakemend.storage import decode, join, normalise
+from lakemend.locations import decode, join, normalise
 
 FILE_VERSION = b"\x01"
 FILE_PREFIX, FILE_SUFFIX = "deletion_vector_", ".bin"

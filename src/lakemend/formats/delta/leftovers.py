@@ -29,7 +29,8 @@ from lakemend.formats.delta.partition_values import decode_path, escape_hive
 from lakemend.formats.delta.replay import Commits, one_chunk
 from lakemend.formats.delta.snapshot import DeltaSnapshot
 from lakemend.formats.leftovers import Kind, Leftover, Leftovers, Needed
-from lakemend.storage import Entry, Store, local_path
+from lakemend.locations import local_path
+from lakemend.storage import Entry, Store
 
 if TYPE_CHECKING:
     from lakemend.formats.delta.table import DeltaTable

@@ -40,8 +40,9 @@ from lakemend.formats.delta.replay import (
 from lakemend.formats.delta.sort_orders import sort_orders
 from lakemend.formats.format import ColumnStats, Mask, Metadata
 from lakemend.formats.zone import chars_are_padded, zone_name
+from lakemend.locations import join, normalise
 from lakemend.schema import Path, find
-from lakemend.storage import Store, join, normalise
+from lakemend.storage import Store
 
 _ABSOLUTE = re.compile(r"^(/|[A-Za-z][A-Za-z0-9+.-]*:/)")
 

@@ -21,9 +21,10 @@ from lakemend.journal.spark.current import current_rows
 from lakemend.journal.spark.lake_archive import superseded_rows, united
 from lakemend.journal.spark.pinned import Pinned
 from lakemend.journal.spark.versions import Versions
+from lakemend.locations import for_spark, join
 from lakemend.redaction import logger
 from lakemend.report import Report
-from lakemend.storage import Entry, for_spark, join, open_store
+from lakemend.storage import Entry, open_store
 from lakemend.table.names import quoted
 
 log = logger(__name__)
