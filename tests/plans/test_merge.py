@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lakemend
 from lakemend import AmbiguousMergeError, Table
-from tests.settings import kept_rows
+from tests.settings import kept_rows, settings
 from tests.slip_in import slip_in
 
 UPSERT = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
@@ -51,11 +51,56 @@ def test_a_small_source_leaves_the_target_where_it_is(
 ) -> None:
     source()
     plan = explained(spark, merge(table, clauses))
-    assert "SortMergeJoin" not in plan
-    assert "RightOuter" not in plan and "FullOuter" not in plan
+    assert "FullOuter" not in plan
     assert "BroadcastHashJoin" in plan
     target = [line for line in plan.splitlines() if "BatchScan" in line]
     assert target and all("dynamicpruning" in line for line in target)
+    assert _joins_above_the_scans(plan) == {"BroadcastHashJoin"}
+
+
+def _joins_above_the_scans(plan: str) -> set[str]:
+    """The first join that rows of the target come to; no exchange is between."""
+    found, above = set(), []
+    for line in plan.splitlines():
+        depth = len(line) - len(line.lstrip(" :+-"))
+        above = [(d, text) for d, text in above if d < depth]
+        if "BatchScan" in line:
+            found.add(next(text for _, text in reversed(above) if "Join" in text or "Exchange" in text))
+        above.append((depth, line.lstrip(" :+-*()0123456789").split(" ")[0]))
+    return found
+
+
+def upserted_once(spark: SparkSession, name: str, **conf: str) -> str:
+    with settings(spark, conf):
+        return explained(spark, f"MERGE INTO {name} t USING source s ON t.id = s.id {UPSERT}")
+
+
+def test_an_upsert_reads_the_table_once(spark: SparkSession, namespace: str, source: Callable) -> None:
+    """Where rows are masked, those that match go to the source's rows; a partitioned table's stay in their order."""
+    source()
+    mode = "TBLPROPERTIES ('write.merge.mode' = 'merge-on-read')"
+    for name, kind in (("whole", ""), ("parts", "PARTITIONED BY (p)")):
+        spark.sql(f"CREATE TABLE {namespace}.{name} (id BIGINT, p BIGINT, s STRING) {kind} {mode}")
+        spark.sql(f"INSERT INTO {namespace}.{name} SELECT id, id % 3, 'old' FROM range(60)")
+    adaptive = "spark.sql.adaptive.enabled"
+    once = upserted_once(spark, f"{namespace}.whole", **{adaptive: "true"})
+    assert once.count("BatchScan") == 1 and "LeftSemi" in once and "RightOuter" in once
+    for name, conf in (("parts", "true"), ("whole", "false")):
+        staying = upserted_once(spark, f"{namespace}.{name}", **{adaptive: conf})
+        assert "RightOuter" not in staying and "hashpartitioning" not in staying
+
+
+def test_other_bounds_compile_nothing_again(table: Table, spark: SparkSession, source: Callable) -> None:
+    compiled = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    counts = []
+    for start in (0, 10, 20):  # ten rows of a file each
+        source(f"SELECT id, 7L AS p, 'new' AS s FROM range({start}, {start + 10})")
+        spark.sql("SELECT * FROM source").localCheckpoint().createOrReplaceTempView("source")
+        before = compiled.getCount()
+        spark.sql(merge(table, on=f"t.id = s.id AND t.id BETWEEN {start}L AND {start + 9}L"))
+        counts.append(compiled.getCount() - before)
+    assert counts[-1] == 0
+    assert table.to_df().where("s = 'new'").count() == 30
 
 
 def test_a_large_source_is_joined_as_spark_does_it(table: Table, spark: SparkSession, source: Callable) -> None:

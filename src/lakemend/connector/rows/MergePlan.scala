@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.write.RowLevelOperationTable
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.BooleanType
 
 /**
@@ -24,10 +25,12 @@ import org.apache.spark.sql.types.BooleanType
  * may meet one source row at most: see `Ambiguity`.
  *
  * A small source leaves the target where it is. Spark joins by an outer join that keeps the source's rows, and such a
- * join cannot broadcast the source: the whole target is shuffled. Here the rows that match come from a join that can, and
- * the source's rows without a match from an anti join with the target rows that have one:
+ * join cannot broadcast the source: the whole target is shuffled. Here the rows that match come from a join that can.
+ * They are few, since a row is inserted for want of another with its key: an upsert sends them to the source's rows, and
+ * the table is read once. Where the rows must stay, those of the source without a match come from an anti join:
  *
- *     T RIGHT OUTER S  =  T INNER S       ∪  S ANTI (T' SEMI S)
+ *     T RIGHT OUTER S  =  (T SEMI S) RIGHT OUTER S
+ *     T RIGHT OUTER S  =  T INNER S       ∪  S ANTI (T' SEMI S)      where they must stay: see `movesFew`
  *     T FULL OUTER S   =  T LEFT OUTER S  ∪  S ANTI (T' SEMI S)
  *     S ANTI T         =                     S ANTI (T  SEMI S)      a MERGE that only inserts
  *
@@ -128,12 +131,19 @@ case class MergePlan(spark: SparkSession) extends Rule[LogicalPlan] {
   private def broadcasting(join: Join, table: NamedRelation, watching: LogicalPlan => LogicalPlan): Option[LogicalPlan] = {
     def matched(kind: JoinType): LogicalPlan = watching(broadcast(join.copy(joinType = kind)))
     join.joinType match {
+      case RightOuter if movesFew(table) =>
+        Some(watching(join.copy(left = broadcast(Join(join.left, join.right, LeftSemi, join.condition, JoinHint.NONE)))))
       case RightOuter => Some(Union(Seq(matched(Inner), unmatched(join, small = true, table))))
       case FullOuter => Some(Union(Seq(matched(LeftOuter), unmatched(join, small = true, table))))
       case kind @ (Inner | LeftOuter) => Some(matched(kind))
       case _ => None
     }
   }
+
+  /** Whether rows that match may be sent to other tasks: to as few as they need, and not out of the order of partitions,
+    * in which a writer has one file open at a time. */
+  private def movesFew(table: NamedRelation): Boolean =
+    SQLConf.get.adaptiveExecutionEnabled && lakeTable(table).exists(_.meta.partitioning.isEmpty)
 
   /** The source's rows that match no row of the target, beside nulls for the target's columns. */
   private def unmatched(join: Join, small: Boolean, table: NamedRelation): LogicalPlan = (place(join.left), table) match {
