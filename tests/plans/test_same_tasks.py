@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.plans.exchanges import ran
+from tests.plans.exchanges import NO_BROADCAST, SWITCH, ran
 from tests.settings import settings
 
 ROWS = 400
@@ -33,10 +33,24 @@ def frame(spark: SparkSession, namespace: str) -> DataFrame:
 @pytest.mark.parametrize("by", PARTS)
 def test_parts_of_a_split_have_every_row_once(spark: SparkSession, frame: DataFrame, by: str, adaptive: str) -> None:
     with settings(spark, {"spark.sql.adaptive.enabled": adaptive}):
-        one, other = PARTS[by](frame)
-        grouped = one.groupBy("p").agg(F.collect_list("id").alias("ids")).select(F.explode("ids"))
-        ids = [row[0] for row in grouped.collect()] + [row[0] for row in other.select("id").collect()]
-    assert sorted(ids) == list(range(ROWS))
+        assert ids_of(*PARTS[by](frame)) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("by", PARTS)
+@pytest.mark.either("by")
+def test_it_is_so_of_joined_rows(spark: SparkSession, namespace: str, by: str) -> None:
+    for name, rows in (("one", 300), ("other", 40)):
+        made = spark.range(rows).selectExpr("id", "CAST(id % 40 AS INT) AS p").coalesce(1)
+        made.writeTo(f"{namespace}.{name}").partitionedBy("p").create()
+    with settings(spark, {SWITCH: "true", **NO_BROADCAST}):
+        joined = spark.table(f"{namespace}.one").join(spark.table(f"{namespace}.other").drop("id"), "p")
+        assert ids_of(*PARTS[by](joined)) == list(range(300))
+
+
+def ids_of(one: DataFrame, other: DataFrame) -> list[int]:
+    """Those of both parts, in two queries of different shapes."""
+    grouped = one.groupBy("p").agg(F.collect_list("id").alias("ids")).select(F.explode("ids"))
+    return sorted(row[0] for row in [*grouped.collect(), *other.select("id").collect()])
 
 
 def test_lists_of_values_need_no_shuffle_for_all_that(spark: SparkSession, frame: DataFrame, namespace: str) -> None:

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, AggregateFunction}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.{SampleExec, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
 
 /**
@@ -26,10 +27,17 @@ object SameTasks extends Rule[LogicalPlan] {
     case _ => false
   }
 
+  /** The same of a plan that is about to be run. */
+  def minds(plan: SparkPlan): Boolean = plan match {
+    case _: SampleExec => true
+    case node: UnaryExecNode => node.expressions.exists(e => !KeyDescent.isRowNumber(e) && e.exists(isOfTask))
+    case _ => false
+  }
+
   private def isOfTask(e: Expression): Boolean = e match {
     // What comes first, or in which order: it is never the same, wherever rows lie.
     case _: AggregateFunction | _: AggregateExpression => false
-    case _: Immovable | _: Witness => false
+    case _: Immovable | _: Witness | _: SecondTime => false
     case other => !other.deterministic && other.children.forall(_.deterministic)
   }
 
