@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.lakemend.{AllowedChecks, AllowedExpressions, AlterSameTable, BeforeImage, ChecksLast, EmptyIsNull, Fates, FoundPlaces, GeneratedColumns, GivenNumbers, GroupedTasks, HoldRowChanges, InsertOverwrite, JoinPruning, MergePlan, NewTableOptions, PackUnused, PaddedTarget, PartitionsFirst, ReadsBeforeEvolution, ReplaceRows, SaveAsTable, ShowCreate, SparkBridge, StatementReads, SteadyCondition, UnsteadySource, WholeDelete, WholeTarget}
+import org.apache.spark.sql.lakemend.{AllowedChecks, AllowedExpressions, AlterSameTable, BeforeImage, ChecksLast, EmptyIsNull, Fates, FoundPlaces, GeneratedColumns, GivenNumbers, GroupedTasks, HoldRowChanges, InsertOverwrite, JoinPruning, MergePlan, NewTableOptions, PackUnused, PaddedTarget, PartitionsFirst, ReadsBeforeEvolution, ReplaceRows, SameTasks, SaveAsTable, ShowCreate, SparkBridge, StatementReads, SteadyCondition, UnsteadySource, WholeDelete, WholeTarget}
 
 /** Found by every new session through META-INF/services. */
 class Extensions extends SparkSessionExtensionsProvider {
@@ -36,7 +36,7 @@ class Extensions extends SparkSessionExtensionsProvider {
     extensions.injectResolutionRule(new WholeTarget(_))
     extensions.injectOptimizerRule { session =>
       // Scans exist only after the last place that extensions offer for rules of the optimizer.
-      val late = Seq(PartitionsFirst, JoinPruning(session), StatementReads, GivenNumbers)
+      val late = Seq(SameTasks, PartitionsFirst, JoinPruning(session), StatementReads, GivenNumbers)
       session.experimental.extraOptimizations ++= late.diff(session.experimental.extraOptimizations)
       MergePlan(session)
     }

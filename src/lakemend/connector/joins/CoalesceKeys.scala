@@ -39,8 +39,10 @@ object CoalesceKeys extends Rule[SparkPlan] {
     case exchange: Exchange => exchange.mapChildren(below)
     case other => scans(other) match {
       case Some(found) if found.nonEmpty => together(other, found)
-      // What lies below an operator with one child that asks for nothing has no partner beside it.
-      case _ if other.children.length == 1 && other.requiredChildDistribution.forall(_ == UnspecifiedDistribution) =>
+      // What lies below an operator with one child that asks for nothing has no partner beside it, and is the same for all
+      // queries where it minds in which task a row lies.
+      case _ if other.children.length == 1 && !SameTasks.minds(other) &&
+          other.requiredChildDistribution.forall(_ == UnspecifiedDistribution) =>
         other.mapChildren(below)
       case _ => other.mapChildren(belowExchanges)
     }
@@ -54,6 +56,7 @@ object CoalesceKeys extends Rule[SparkPlan] {
 
   /** The ends of the stage, each a scan as it is grouped; None where an operator is not known to allow it. */
   private def scans(plan: SparkPlan): Option[Seq[SparkPlan]] = plan match {
+    case node if SameTasks.minds(node) => None
     case scan: BatchScanExec => if (isGrouped(scan)) Some(Seq(scan)) else None
     case groups: GroupPartitionsExec =>
       if (!groups.distributePartitions && isGrouped(groups) && scanBelow(groups.child).isDefined) Some(Seq(groups)) else None

@@ -78,14 +78,16 @@ object KeyDescent {
   }
 
   /** Rows of a MERGE's target are numbered to be told apart, and any numbers will do. */
-  private def isNumberOfTarget(column: NamedExpression, child: LogicalPlan): Boolean = (column match {
-    case Alias(MonotonicallyIncreasingID(), RowId) => true
-    case _ => false
-  }) && child.collectLeaves().forall {
+  private def isNumberOfTarget(column: NamedExpression, child: LogicalPlan): Boolean = isRowNumber(column) && child.collectLeaves().forall {
     case relation: DataSourceV2ScanRelation => relation.scan match {
       case scan: LakeScan => scan.isRowChange
       case _ => false
     }
+    case _ => false
+  }
+
+  def isRowNumber(column: Expression): Boolean = column match {
+    case Alias(MonotonicallyIncreasingID(), RowId) => true
     case _ => false
   }
 

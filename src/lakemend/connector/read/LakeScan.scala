@@ -52,6 +52,9 @@ class LakeScan(
     * own scan which files it has read. */
   def own: LakeScan = if (isRowChange) this else new OwnScan(this, columns, limit, wholeFiles, grouped)
 
+  /** The same files, packed into tasks by size alone, whatever is made of the rows: see `SameTasks`. */
+  def ungrouped: LakeScan = new UngroupedScan(this, columns, limit, wholeFiles)
+
   /** Whether the files it reads are those that a statement replaces. */
   def rewrites: Boolean = isRowChange && wholeFiles
 
@@ -178,4 +181,10 @@ final class OwnScan(
   override private[read] lazy val grouping: Option[Grouping] = of.grouping
 
   override def own: LakeScan = this
+}
+
+/** A scan that is grouped by nothing; its files are those of the scan it was made of. */
+final class UngroupedScan(of: LakeScan, columns: StructType, limit: Option[Int], wholeFiles: Boolean)
+    extends LakeScan(of.request, columns, limit, wholeFiles, None, of.record) {
+  override private[read] lazy val planned: FilePlan = of.planned
 }

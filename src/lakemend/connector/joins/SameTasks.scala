@@ -1,0 +1,57 @@
+package org.apache.spark.sql.lakemend
+
+import lakemend.read.LakeScan
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, AggregateFunction}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.{SampleExec, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
+
+/**
+ * Rows lie in the same tasks in every query wherever it shows in which task they lie: what `rand`, a sample and
+ * `monotonically_increasing_id` say of a row depends on its task and on the rows before it there. The parts of a
+ * `randomSplit` are queries of their own, and have all rows between them, each once, only if they agree on that.
+ *
+ * How a grouped scan is read depends on what is made of its rows. So a scan is not grouped where nothing but its rows, one
+ * after the other, lies between it and such an operator.
+ */
+object SameTasks extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.transform {
+    case node if minds(node) => node.mapChildren(ungrouped)
+  }
+
+  private def minds(node: LogicalPlan): Boolean = node match {
+    case _: Sample => true
+    case _: UnaryNode => node.expressions.exists(_.exists(isOfTask))
+    case _ => false
+  }
+
+  /** The same of a plan that is about to be run. */
+  def minds(plan: SparkPlan): Boolean = plan match {
+    case _: SampleExec => true
+    case node: UnaryExecNode => node.expressions.exists(e => !KeyDescent.isRowNumber(e) && e.exists(isOfTask))
+    case _ => false
+  }
+
+  private def isOfTask(e: Expression): Boolean = e match {
+    // What comes first, or in which order: it is never the same, wherever rows lie.
+    case _: AggregateFunction | _: AggregateExpression => false
+    case _: Immovable | _: Witness | _: SecondTime => false
+    case other => !other.deterministic && other.children.forall(_.deterministic)
+  }
+
+  /** As far as rows stay in their tasks. */
+  private def ungrouped(plan: LogicalPlan): LogicalPlan = plan match {
+    case relation: DataSourceV2ScanRelation => relation.scan match {
+      // Rows of a target may be numbered in any way.
+      case scan: LakeScan if !scan.isRowChange && relation.keyGroupedPartitioning.isDefined =>
+        relation.copy(scan = scan.ungrouped, keyGroupedPartitioning = None, ordering = None)
+      case _ => relation
+    }
+    case _: Project | _: Filter | _: Sample | _: Generate | _: Expand | _: Union | _: LocalLimit => plan.mapChildren(ungrouped)
+    case sort: Sort if !sort.global => sort.mapChildren(ungrouped)
+    case spread: Repartition if !spread.shuffle => spread.mapChildren(ungrouped)
+    case _ => plan
+  }
+}
