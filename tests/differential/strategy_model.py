@@ -83,7 +83,9 @@ def _changed(call: Call, row: Row, event: Row, done: Outcome) -> Row | None:
     options, soft = call.options, "soft_delete" in call.options
     by = options.get("sequence_by")
     if by is not None and (event[by] is None or (row.get(by) is not None and event[by] <= row[by])):
-        return row
+        back = call.strategy == "full_merge" and row.get(SOFT) and event[by] == row.get(by) and not _dies(call, event)
+        if not back:
+            return row
     if _dies(call, event):
         if not soft:
             done.deleted += 1

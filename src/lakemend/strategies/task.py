@@ -54,6 +54,14 @@ class Task:
         return f"({own} IS NULL AND {incoming} IS NOT NULL) OR {incoming} > {own}"
 
     @property
+    def _newer_or_back(self) -> str | None:
+        """Where it is newer, or no older than a row that is said to be deleted."""
+        if self.options.sequence_by is None or self.options.soft_delete is None:
+            return self.newer
+        own, incoming = self._sides(self.options.sequence_by)
+        return f"({self.newer}) OR (_target.{quoted(self._flag)} AND {own} <=> {incoming})"
+
+    @property
     def changed(self) -> str | None:
         """Where an update would change anything."""
         if not self.options.when_changed_only or self.target is None:
@@ -87,12 +95,21 @@ class Task:
     @property
     def updates(self) -> list[Clause]:
         """Rows that match become the source's."""
+        return self._becoming(self.newer)
+
+    @property
+    def updates_of_all(self) -> list[Clause]:
+        """The same where the source is all there is: a key that it lacked before and has again is there again, though
+        its row is as old as the table's."""
+        return self._becoming(self._newer_or_back)
+
+    def _becoming(self, when: str | None) -> list[Clause]:
         clauses = [*self.deletes]
         values = {own: f"_source.{quoted(incoming)}" for own, incoming in self._updated()}
         if self.options.soft_delete is not None:
             values[self._flag] = "false"
         if values:
-            clauses.append(Clause("update", both(self.here, self.newer, self.changed), values))
+            clauses.append(Clause("update", both(self.here, when, self.changed), values))
         return clauses
 
     @property
