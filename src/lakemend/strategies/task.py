@@ -67,7 +67,10 @@ class Task:
         if not self.options.when_changed_only or self.target is None:
             return None
         same = []
+        flag = None if self.options.soft_delete is None else self._flag
         for own, incoming in self._updated():
+            if own == flag:
+                continue  # what the source has there is not what the row gets
             if own not in self.target.names:
                 same.append(f"_source.{quoted(incoming)} IS NULL")  # a column that comes with this merge
                 continue
@@ -77,8 +80,8 @@ class Task:
                 return None  # every row counts as changed, until the statement says what does not fit
             type = self.target[own].dataType
             same.append(f"{comparable(f'_target.{quoted(own)}', type)} <=> {comparable(value, type)}")
-        if self.options.soft_delete is not None:
-            same.append(f"_target.{quoted(self._flag)} <=> false")
+        if flag is not None:
+            same.append(f"_target.{quoted(flag)} <=> false")
         return f"NOT ({' AND '.join(same)})" if same else "false"
 
     @property
@@ -232,10 +235,10 @@ def task_of(
 def _keys_as_stored(
     source: DataFrame, keys: Sequence[Key], target: T.StructType, partitions: frozenset[str]
 ) -> DataFrame:
-    """The source with texts of keys as the table keeps them."""
+    """The source with texts of keys, also inside of structs and arrays, as the table keeps them."""
     for key in keys:
         value, kind = quoted(key.source), source.schema[key.source].dataType
-        if isinstance(kind, T.StringType):
+        if isinstance(kind, (T.StringType, T.StructType, T.ArrayType)):
             kept = as_stored(value, kind, target[key.table], partition=key.table in partitions)
             if kept != value:
                 source = source.withColumn(key.source, F.expr(kept))
