@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
+from decimal import Decimal
 
 import pytest
 from pyspark.sql import SparkSession
@@ -217,6 +218,18 @@ def test_sources(people: Table, tmp_path, namespace: str) -> None:
         assert rows(people)[0][2] == said
     assert people.to_df().where("id = 1").first().date == date(2025, 11, 4)
     assert people.merge(lakemend.table(spark, f"{namespace}.named"), "id").updated == 1
+
+
+def test_segments_of_a_path_stay_text_where_the_table_has_text(spark: SparkSession, namespace: str, tmp_path) -> None:
+    """Spark reads `month=01` as a number, and a long one with a point as a double."""
+    segments = "month=01/code=007/amount=12345678901234567.89"
+    spark.sql("SELECT 1L AS id").write.parquet(str(tmp_path / "updates" / segments))
+    spark.sql(f"CREATE TABLE {namespace}.t (id BIGINT, Month STRING, code CHAR(4), amount DECIMAL(30, 2))")
+    table = lakemend.table(spark, f"{namespace}.t")
+    for path, inserted in (("updates/month=01", 1), ("updates", 0)):
+        report = table.merge(str(tmp_path / path), ["id", "month", "code"])
+        assert report.inserted == inserted
+        assert rows(table) == [(1, "01", "007 ", Decimal("12345678901234567.89"))]
 
 
 def test_a_source_that_differs_each_time_is_evaluated_once(people: Table) -> None:
