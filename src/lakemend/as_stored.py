@@ -93,6 +93,11 @@ def _always_fits(have: Any, want: str) -> bool:
     return have in (*_WHOLE, "float") and want in ("float", "double")
 
 
+def same_values(one: T.DataType, other: T.DataType) -> bool:
+    """Whether columns of both types hold the same values; what is said of NULL inside of them is no difference."""
+    return one == other or bool(_plain(json.loads(one.json())) == _plain(json.loads(other.json())))
+
+
 def _plain(type: Any) -> Any:
     """The type without what does not change its values."""
     if not isinstance(type, dict):

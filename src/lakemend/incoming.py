@@ -30,6 +30,8 @@ _STORED = {
     pa.uint32(): pa.int64(),
     pa.uint64(): pa.int64(),
     pa.float16(): pa.float32(),
+    pa.string_view(): pa.string(),
+    pa.binary_view(): pa.binary(),
 }
 
 
@@ -60,6 +62,8 @@ def to_arrow(rows: Any) -> pa.Table:
             rows = rows.to_arrow()
         if isinstance(rows, pa.RecordBatch):
             rows = pa.table(rows)
+        if isinstance(rows, pa.RecordBatchReader):  # what DuckDB gives, and datasets
+            rows = rows.read_all()
         if isinstance(rows, pa.Table):
             return _stored(rows)
         if isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows):

@@ -235,6 +235,23 @@ def test_insert_of_a_wrong_schema(spark: SparkSession, namespace: str) -> None:
     assert table.version == 0
 
 
+def test_schema_evolution_makes_no_column_narrower(spark: SparkSession, namespace: str) -> None:
+    """Rows of narrower types are cast, as they are without being asked for new columns."""
+    t, columns = f"{namespace}.t", "id BIGINT, d DECIMAL(10, 2), s STRUCT<a: DOUBLE>, l ARRAY<BIGINT>"
+    spark.sql(f"CREATE TABLE {t} ({columns})")
+    table = lakemend.table(spark, t)
+    values = "1 AS d, struct(float(1) AS A) AS s, array(1S) AS l"
+    table.append(spark.sql(f"SELECT 1 AS id, {values}"), schema_evolution=True)
+    spark.sql(f"INSERT WITH SCHEMA EVOLUTION INTO {t} BY NAME SELECT 2 AS id, {values}, 'x' AS extra")
+    table.merge(spark.sql(f"SELECT 3 AS id, {values}"), "id", schema_evolution=True)
+    assert table.schema.simpleString() == (
+        "struct<id:bigint,d:decimal(10,2),s:struct<a:double>,l:array<bigint>,extra:string>"
+    )
+    assert rows(spark, f"SELECT id, d, s.a, l FROM {t}") == [(i, 1, 1.0, [1]) for i in (1, 2, 3)]
+    with pytest.raises(Exception, match="(?i)overflow"):
+        table.append([{"id": 4, "d": 10**8}], schema_evolution=True)
+
+
 def test_schema_evolution_on_append_is_one_version(spark: SparkSession, namespace: str) -> None:
     t = f"{namespace}.t"
     spark.sql(f"CREATE TABLE {t} AS SELECT 1 AS id")

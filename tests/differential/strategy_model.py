@@ -83,7 +83,9 @@ def _changed(call: Call, row: Row, event: Row, done: Outcome) -> Row | None:
     options, soft = call.options, "soft_delete" in call.options
     by = options.get("sequence_by")
     if by is not None and (event[by] is None or (row.get(by) is not None and event[by] <= row[by])):
-        return row
+        back = call.strategy == "full_merge" and row.get(SOFT) and event[by] == row.get(by) and not _dies(call, event)
+        if not back:
+            return row
     if _dies(call, event):
         if not soft:
             done.deleted += 1
@@ -118,8 +120,9 @@ def _retired(row: Row, soft: bool, done: Outcome) -> Row | None:
 
 
 def _highest(call: Call, key: tuple[Any, ...]) -> Row:
-    """By `dedup_order_by`, then by the other columns in the source's order; NULL is lowest."""
-    first = list(call.options.get("dedup_order_by", ()))
+    """By `dedup_order_by`, then the sequence, then the other columns in the source's order; NULL is lowest."""
+    asked = [*call.options.get("dedup_order_by", ()), call.options.get("sequence_by")]
+    first = [name for name in dict.fromkeys(asked) if name is not None]
     columns = [*call.columns, *([OP] if "delete_when" in call.options else [])]
     rest = [name for name in columns if name not in (*call.keys, *first)]
     several = [row for row in call.source if _key(call, row) == key]
@@ -180,7 +183,7 @@ def _history(call: Call, there: Sequence[Row], events: Sequence[Row], done: Outc
             state = None
             borders.append((when, "end", None))
     found = []
-    for (when, what, event), following in zip(borders, [*borders[1:], None], strict=True):
+    for (when, what, event), following in zip(borders, [*borders[1:], None], strict=False):
         until = None if following is None else following[0]
         if what == "opens":
             assert event is not None

@@ -158,8 +158,9 @@ def _fitted(values: pa.Array, logical: Any, physical: Any, by_id: bool) -> pa.Ar
         fields = [pa.field(f["name"], child.type) for f, child in zip(logical["fields"], children, strict=True)]
         return pa.StructArray.from_arrays(children, fields=fields, mask=pc.is_null(values)).cast(target)
     if isinstance(logical, dict) and logical["type"] == "array":
-        element = _fitted(values.values, logical["elementType"], physical["elementType"], by_id)
-        return pa.ListArray.from_arrays(values.offsets, element, mask=pc.is_null(values)).cast(target)
+        offsets, elements = _lists(values)
+        element = _fitted(elements, logical["elementType"], physical["elementType"], by_id)
+        return pa.ListArray.from_arrays(offsets, element, mask=pc.is_null(values)).cast(target)
     if isinstance(logical, dict) and logical["type"] == "map":
         keys = _fitted(values.keys, logical["keyType"], physical["keyType"], by_id)
         items = _fitted(values.items, logical["valueType"], physical["valueType"], by_id)
@@ -168,6 +169,16 @@ def _fitted(values: pa.Array, logical: Any, physical: Any, by_id: bool) -> pa.Ar
         raise pa.ArrowInvalid("it holds moments, and the column local times")
     # What would lose something is an error.
     return values.cast(target)
+
+
+def _lists(values: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Where each list begins, with the end of the last one, and the elements of all. Writers leave word in a file which
+    of Arrow's five kinds of lists they had, and it is read as that."""
+    if pa.types.is_list(values.type):
+        return values.offsets, values.values
+    lengths = pc.fill_null(pc.list_value_length(values), 0).cast(pa.int64())
+    ends = np.cumsum(lengths.to_numpy(zero_copy_only=False), dtype=np.int64)
+    return pa.array(np.concatenate([[0], ends])).cast(pa.int32()), values.flatten()
 
 
 class _Ranges(io.RawIOBase):

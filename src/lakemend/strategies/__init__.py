@@ -59,7 +59,7 @@ def merge(
     frame = as_frame(table, source)
     require_free_names(frame.columns, "the source")
     if chosen.prepares is not None:
-        frame = chosen.prepares(frame, keys, names(options.dedup_order_by))
+        frame = chosen.prepares(frame, keys, options)
     with steady_source(table.spark, frame) as rows:
         there = table.exists()
         try:

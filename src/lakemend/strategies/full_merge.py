@@ -16,7 +16,8 @@ def merge(task: Task) -> Merge:
             remedy="leave rewrite_mode out, or use upsert",
             option="rewrite_mode",
         )
-    return Merge(task.source, task.on, matched=task.updates, unmatched=task.inserts, unmatched_by_source=[task.retired])
+    updates, gone = task.updates_of_all, [task.retired]
+    return Merge(task.source, task.on, matched=updates, unmatched=task.inserts, unmatched_by_source=gone)
 
 
 STRATEGY = Strategy("full_merge", merge, options=CHANGING, takes_empty=True)

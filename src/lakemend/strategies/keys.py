@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from lakemend.as_stored import same_values
 from lakemend.errors import InvalidInputError, SchemaMismatchError
 from lakemend.replace import at_hand
 from lakemend.spelling import nearest
@@ -91,7 +92,7 @@ def _require_comparable(own: T.StructField, incoming: T.StructField, table: str)
     one, other = own.dataType, incoming.dataType
     groups = (_EXACT, _FLOATING, _TEXT)
     same = any(isinstance(one, group) and isinstance(other, group) for group in groups)
-    if one == other or isinstance(other, T.NullType) or (same and not _is_rounded(other, one)):
+    if same_values(one, other) or isinstance(other, T.NullType) or (same and not _is_rounded(other, one)):
         return
     raise SchemaMismatchError(
         f"the key column {own.name} is {one.simpleString()} in {table} and {other.simpleString()} in the source",
@@ -114,7 +115,7 @@ def _is_rounded(type: T.DataType, stored: T.DataType) -> bool:
 def require_exact_sequence(own: T.StructField, incoming: T.StructField, table: str) -> None:
     """Raises where the table would keep another sequence than the event had: a stale one would pass for a newer one."""
     one, other = own.dataType, incoming.dataType
-    if one == other or isinstance(other, T.NullType) or _keeps_order(other, one):
+    if same_values(one, other) or isinstance(other, T.NullType) or _keeps_order(other, one):
         return
     raise SchemaMismatchError(
         f"the sequence {own.name} is {one.simpleString()} in {table} and {other.simpleString()} in the source",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from lakemend.report import Report
+from lakemend.strategies.options import Options
 from lakemend.strategies.statement import Merge
 from lakemend.strategies.task import Task
 
@@ -27,6 +28,6 @@ class Strategy:
     takes_empty: bool = False  # an empty source means something
     repeats: bool = False  # a key may occur several times in the source
     timed: Callable[[Task], tuple[DataFrame, str]] | None = None  # … once for each time: the source, and where that is
-    prepares: Callable[[DataFrame, Sequence[str], Sequence[str]], DataFrame] | None = None  # before keys are looked at
+    prepares: Callable[[DataFrame, Sequence[str], Options], DataFrame] | None = None  # before keys are looked at
     starts: Callable[[Task], DataFrame] | None = None  # the rows of a new table, where they are not the source's
     runs: Callable[[Task, bool, int | None], Report] | None = None

@@ -54,12 +54,23 @@ class Task:
         return f"({own} IS NULL AND {incoming} IS NOT NULL) OR {incoming} > {own}"
 
     @property
+    def _newer_or_back(self) -> str | None:
+        """Where it is newer, or no older than a row that is said to be deleted."""
+        if self.options.sequence_by is None or self.options.soft_delete is None:
+            return self.newer
+        own, incoming = self._sides(self.options.sequence_by)
+        return f"({self.newer}) OR (_target.{quoted(self._flag)} AND {own} <=> {incoming})"
+
+    @property
     def changed(self) -> str | None:
         """Where an update would change anything."""
         if not self.options.when_changed_only or self.target is None:
             return None
         same = []
+        flag = None if self.options.soft_delete is None else self._flag
         for own, incoming in self._updated():
+            if own == flag:
+                continue  # what the source has there is not what the row gets
             if own not in self.target.names:
                 same.append(f"_source.{quoted(incoming)} IS NULL")  # a column that comes with this merge
                 continue
@@ -69,8 +80,8 @@ class Task:
                 return None  # every row counts as changed, until the statement says what does not fit
             type = self.target[own].dataType
             same.append(f"{comparable(f'_target.{quoted(own)}', type)} <=> {comparable(value, type)}")
-        if self.options.soft_delete is not None:
-            same.append(f"_target.{quoted(self._flag)} <=> false")
+        if flag is not None:
+            same.append(f"_target.{quoted(flag)} <=> false")
         return f"NOT ({' AND '.join(same)})" if same else "false"
 
     @property
@@ -87,12 +98,21 @@ class Task:
     @property
     def updates(self) -> list[Clause]:
         """Rows that match become the source's."""
+        return self._becoming(self.newer)
+
+    @property
+    def updates_of_all(self) -> list[Clause]:
+        """The same where the source is all there is: a key that it lacked before and has again is there again, though
+        its row is as old as the table's."""
+        return self._becoming(self._newer_or_back)
+
+    def _becoming(self, when: str | None) -> list[Clause]:
         clauses = [*self.deletes]
         values = {own: f"_source.{quoted(incoming)}" for own, incoming in self._updated()}
         if self.options.soft_delete is not None:
             values[self._flag] = "false"
         if values:
-            clauses.append(Clause("update", both(self.here, self.newer, self.changed), values))
+            clauses.append(Clause("update", both(self.here, when, self.changed), values))
         return clauses
 
     @property
@@ -217,10 +237,10 @@ def task_of(
 def _keys_as_stored(
     source: DataFrame, keys: Sequence[Key], target: T.StructType, partitions: frozenset[str]
 ) -> DataFrame:
-    """The source with texts of keys as the table keeps them."""
+    """The source with texts of keys, also inside of structs and arrays, as the table keeps them."""
     for key in keys:
         value, kind = quoted(key.source), source.schema[key.source].dataType
-        if isinstance(kind, T.StringType):
+        if isinstance(kind, (T.StringType, T.StructType, T.ArrayType)):
             kept = as_stored(value, kind, target[key.table], partition=key.table in partitions)
             if kept != value:
                 source = source.withColumn(key.source, F.expr(kept))

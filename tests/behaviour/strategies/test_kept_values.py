@@ -34,6 +34,26 @@ def test_blanks_that_a_key_loses(spark: SparkSession, namespace: str, merged: Me
     assert rows(table, "k") == [("abc", 2)]
 
 
+def test_keys_that_are_structs(spark: SparkSession, namespace: str, merged: Merged) -> None:
+    spark.sql(f"CREATE TABLE {namespace}.t (k STRUCT<code: CHAR(3), n: INT>, v INT)")
+    spark.sql(f"INSERT INTO {namespace}.t VALUES (named_struct('code', 'a', 'n', 1), 1)")
+    table = lakemend.table(spark, f"{namespace}.t")
+    # Fields that may be NULL in the table, and in the source by turns.
+    for v, fields in enumerate(("'a' AS code, 1 AS n", "nullif('a', '') AS code, nullif(1, 0) AS n")):
+        merged(table, spark.sql(f"SELECT struct({fields}) AS k, {v} AS v"), "k")
+        assert rows(table, "v") == [(("a  ", 1), v)]
+
+
+def test_a_flag_that_comes_with_the_source_is_no_change(spark: SparkSession, namespace: str, merged: Merged) -> None:
+    spark.sql(f"CREATE TABLE {namespace}.t (id INT, v STRING, gone BOOLEAN)")
+    table = lakemend.table(spark, f"{namespace}.t")
+    how = {"soft_delete": "gone", "when_changed_only": True}
+    for v, counts in (("a", (1, 0)), ("a", (0, 0)), ("b", (0, 1))):
+        report = merged(table, [{"id": 1, "v": v, "gone": True}], "id", **how)
+        assert (report.inserted, report.updated) == counts
+    assert rows(table) == [(1, "b", False)]
+
+
 def test_text_that_is_read_in_another_way(spark: SparkSession, namespace: str) -> None:
     table = made(spark, f"{namespace}.t", "k STRING, v INT")
     names = ["${spark.sql.shuffle.partitions}", "O'Brien", "a\\b"]

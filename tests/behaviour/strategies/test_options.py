@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
+from decimal import Decimal
 
 import pytest
 from pyspark.sql import SparkSession
@@ -110,6 +111,27 @@ def test_soft_deletes(spark: SparkSession, namespace: str, mode: str, merged: Me
     assert rows(table) == [(1, "back", 4, False), (2, "b", 1, True), (7, None, 5, True)]
 
 
+def test_a_key_that_is_back_in_the_next_snapshot(spark: SparkSession, namespace: str, merged: Merged) -> None:
+    spark.sql(f"CREATE TABLE {namespace}.t (id INT, v STRING, n INT, gone BOOLEAN)")
+    table = lakemend.table(spark, f"{namespace}.t")
+    how = {"delete_when": "op = 'D'", "soft_delete": "gone", "sequence_by": "n", "when_changed_only": True}
+    steps = [
+        ([(1, "a", 5, "U"), (2, "b", None, "U")], [(1, "a", 5, False), (2, "b", None, False)]),
+        ([(3, "c", 1, "U")], [(1, "a", 5, True), (2, "b", None, True), (3, "c", 1, False)]),
+        # No older than when it went: it is there again. What is older stays gone.
+        ([(1, "x", 4, "U"), (2, "b", None, "U")], [(1, "a", 5, True), (2, "b", None, False), (3, "c", 1, True)]),
+        ([(1, "a", 5, "D"), (2, "b", None, "U")], [(1, "a", 5, True), (2, "b", None, False), (3, "c", 1, True)]),
+        ([(1, "a", 5, "U"), (2, "z", None, "U")], [(1, "a", 5, False), (2, "b", None, False), (3, "c", 1, True)]),
+    ]
+    for snapshot, expected in steps:
+        source = spark.createDataFrame(snapshot, "id INT, v STRING, n INT, op STRING")
+        merged(table, source, "id", "full_merge", **how)
+        assert rows(table) == expected, snapshot
+    # Events tell of one key each: one that is no newer than a deletion says nothing.
+    table.merge([{"id": 3, "v": "c", "n": 1, "op": "U"}], "id", **how)
+    assert rows(table)[2] == (3, "c", 1, True)
+
+
 def test_a_soft_delete_of_rows_that_are_the_same(spark: SparkSession, namespace: str) -> None:
     spark.sql(f"CREATE TABLE {namespace}.t (id INT, v STRING, gone BOOLEAN)")
     table = lakemend.table(spark, f"{namespace}.t")
@@ -196,6 +218,18 @@ def test_sources(people: Table, tmp_path, namespace: str) -> None:
         assert rows(people)[0][2] == said
     assert people.to_df().where("id = 1").first().date == date(2025, 11, 4)
     assert people.merge(lakemend.table(spark, f"{namespace}.named"), "id").updated == 1
+
+
+def test_segments_of_a_path_stay_text_where_the_table_has_text(spark: SparkSession, namespace: str, tmp_path) -> None:
+    """Spark reads `month=01` as a number, and a long one with a point as a double."""
+    segments = "month=01/code=007/amount=12345678901234567.89"
+    spark.sql("SELECT 1L AS id").write.parquet(str(tmp_path / "updates" / segments))
+    spark.sql(f"CREATE TABLE {namespace}.t (id BIGINT, Month STRING, code CHAR(4), amount DECIMAL(30, 2))")
+    table = lakemend.table(spark, f"{namespace}.t")
+    for path, inserted in (("updates/month=01", 1), ("updates", 0)):
+        report = table.merge(str(tmp_path / path), ["id", "month", "code"])
+        assert report.inserted == inserted
+        assert rows(table) == [(1, "01", "007 ", Decimal("12345678901234567.89"))]
 
 
 def test_a_source_that_differs_each_time_is_evaluated_once(people: Table) -> None:

@@ -109,6 +109,16 @@ def test_deduplicate_is_decided_the_same_way_each_time(people: Table, merged: Me
     assert rows(people)[3:] == [(7, "x", "tie b", 5), (8, "x", "some", None)]
 
 
+def test_deduplicate_leaves_the_newest_event(people: Table, merged: Merged) -> None:
+    """Whatever the other columns would decide."""
+    events = [{"id": 1, "p": "z", "v": "z", "n": 11}, {"id": 1, "p": "a", "v": "a", "n": 15}]
+    merged(people, events, "id", "deduplicate", sequence_by="n")
+    assert rows(people)[0] == (1, "a", "a", 15)
+    merged(people, [{**event, "n": event["n"] + 10} for event in events], "id", "deduplicate",
+           dedup_order_by="p", sequence_by="N")  # fmt: skip
+    assert rows(people)[0] == (1, "z", "z", 21)
+
+
 def test_files_without_a_key_stay_as_they_are(spark: SparkSession, namespace: str) -> None:
     table = lakemend.table(spark, f"{namespace}.wide")
     for start in range(0, 1000, 100):

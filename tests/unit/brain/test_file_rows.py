@@ -16,9 +16,9 @@ from lakemend.brain.service import Brain
 INNER = {"type": "struct", "fields": [{"name": "a", "type": "integer", "nullable": True, "metadata": {}}]}
 
 
-def table(root: Path, file: pa.Table) -> dict[str, Any]:
-    """A table of the columns id and s that holds this file."""
-    types = {"id": "integer", "s": INNER}
+def table(root: Path, file: pa.Table, types: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A table of these columns, id and s if nothing is said, that holds this file."""
+    types = types or {"id": "integer", "s": INNER}
     columns = [{"name": name, "type": type, "nullable": True, "metadata": {}} for name, type in types.items()]
     schema = json.dumps({"type": "struct", "fields": columns})
     pq.write_table(file, root / "one.parquet")
@@ -61,3 +61,35 @@ def test_a_file_that_spells_a_column_in_another_case(tmp_path: Path) -> None:
         assert brain.every_row(found, 0, None, None, "UTC") is None
         with pytest.raises(UnsupportedFeatureError, match="another case"):
             brain.first_rows(found, 1)
+
+
+LISTS = [[1], None, [2, None, 3], [], [4, 5]]
+PAIRS = [[1, 2], None, [None, 3]]
+
+
+@pytest.mark.parametrize(
+    ("lists", "kind"),
+    [
+        (LISTS, pa.list_(pa.int32())),
+        (LISTS, pa.large_list(pa.int32())),
+        (LISTS, pa.list_view(pa.int32())),
+        (LISTS, pa.large_list_view(pa.int32())),
+        (PAIRS, pa.list_(pa.int32(), 2)),
+    ],
+    ids=str,
+)
+def test_lists_of_every_kind(tmp_path: Path, lists: list[Any], kind: pa.DataType) -> None:
+    """A file says which kind its writer had: no row is lost for it, and no element."""
+    plain = {"type": "array", "elementType": "integer", "containsNull": True}
+    nested = {"type": "array", "elementType": plain, "containsNull": True}
+    inner = {"type": "struct", "fields": [{"name": "a", "type": plain, "nullable": True, "metadata": {}}]}
+    column = pa.array(lists, kind)
+    outer = pa.array([None, lists], pa.list_(kind))
+    for name, values, type, expected in (
+        ("alone", column, plain, lists),
+        ("inside", pa.StructArray.from_arrays([column], names=["a"]), inner, [{"a": one} for one in lists]),
+        ("twice", outer, nested, [None, lists]),
+    ):
+        (tmp_path / name).mkdir()
+        found = table(tmp_path / name, pa.table({"l": values}), {"l": type})
+        assert Brain().first_rows(found, 10)["l"].to_pylist() == expected

@@ -211,3 +211,13 @@ def test_kinds_of_several_fields_are_their_own_affair(make: Callable[[list[Any]]
     values = [{"n": 1.5, "b": True, "s": "a", "y": b"b"}, {"n": float("nan"), "b": None, "s": "c", "y": b""}]
     found = to_arrow(make(values)).column("a").to_pylist()
     assert found[0] == values[0] and found[1]["b"] is None
+
+
+def test_views_and_streams_of_arrow() -> None:
+    """As DuckDB and newer writers give them."""
+    texts = ["a text that is longer than a view", None, "b"]
+    views = {"t": pa.array(texts, pa.string_view()), "b": pa.array([b"x", None, b""], pa.binary_view())}
+    table = pa.table({**views, "l": pa.array([texts, None, []], pa.list_(pa.string_view()))}).slice(1)
+    found = to_arrow(pa.RecordBatchReader.from_batches(table.schema, table.to_batches()))
+    assert found.schema.types == [pa.string(), pa.binary(), pa.list_(pa.string())]
+    assert found.to_pylist() == table.to_pylist()

@@ -19,7 +19,7 @@ import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read.ScanBuilder
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, RowLevelOperationBuilder, RowLevelOperationInfo, WriteBuilder}
-import org.apache.spark.sql.lakemend.{SparkBridge, Spellings}
+import org.apache.spark.sql.lakemend.{EvolvedTypes, SparkBridge, Spellings}
 import org.apache.spark.sql.types.{DataType, DataTypes, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -53,7 +53,10 @@ class LakeTable(val meta: TableMeta, val reads: Reads = new Reads)
   }
 
   /** The brain decides which changes the format can make; it refuses the others by name. */
-  override def supportsColumnChange(change: TableChange.ColumnChange): Boolean = true
+  override def supportsColumnChange(change: TableChange.ColumnChange): Boolean = change match {
+    case c: TableChange.UpdateColumnType => !EvolvedTypes.fit(meta.schema, c)
+    case _ => true
+  }
 
   override def constraints: Array[Constraint] = meta.checks.map { case (name, sql) =>
     Constraint.check(name).predicateSql(sql).enforced(true).build().asInstanceOf[Constraint]
