@@ -41,24 +41,26 @@ def archive(
             remedy="Keep the journal in a database, or in tables with transactions",
             keyword="ARCHIVE",
         )
-    columns = Schema(schema, model, spelled).needed(found, "archival")
-    rows = Rows(model, spelled)
+    known = Schema(schema, model, spelled)
+    columns = known.needed(found, "archival")
+    rows = Rows(model, spelled, known)
+    c = rows.outer(found, "c")
     listed = ", ".join([*map(spelled.quoted, columns), rows.version, rows.subsequent])
-    picked = ", ".join(f"c.{spelled.quoted(name)}" for name in (*columns, model.version))
+    picked = ", ".join(f"{c}.{spelled.quoted(name)}" for name in (*columns, model.version))
     following = (
         f"(SELECT MIN(n.{rows.version}) FROM {rows.journal(found)} AS n "
-        f"WHERE {rows.same_key(found, 'n', 'c')} AND n.{rows.version} > c.{rows.version})"
+        f"WHERE {rows.same_key(found, 'n', c)} AND n.{rows.version} > {c}.{rows.version})"
     )
-    until = f"CASE WHEN c.{rows.subsequent} IS NOT NULL THEN c.{rows.version} ELSE {following} END"
-    gone = rows.superseded(found, "c")
+    until = f"CASE WHEN {c}.{rows.subsequent} IS NOT NULL THEN {c}.{rows.version} ELSE {following} END"
+    gone = rows.superseded(found, c)
     return Rewrite(
         "archive",
         (
             Sql(
                 f"INSERT INTO {rows.archive(found)} ({listed}) SELECT {picked}, {until} "
-                f"FROM {rows.journal(found)} AS c WHERE {gone}"
+                f"FROM {rows.journal(found)} AS {c} WHERE {gone}"
             ),
-            Sql(f"DELETE FROM {rows.journal(found)} AS c WHERE {gone}"),
+            Sql(f"DELETE FROM {rows.journal(found)} AS {c} WHERE {gone}"),
         ),
         writes=(found,),
         reads=(found,),

@@ -69,6 +69,15 @@ class Schema:
                 )
         return columns
 
+    def version_type(self, table: Table, version: str) -> str | None:
+        """The type of a table's version column, if the schema has it."""
+        fold = self._dialect.fold
+        for schema in dict.fromkeys([table.schema, table.physical_schema, None]):
+            found = self._tables.get((None if schema is None else fold(schema), fold(table.name)), {})
+            if version in found:
+                return found[version]
+        return None
+
     def needed(self, table: Table, what: str) -> Columns:
         """The columns of a journaled table; an error that says what needs them."""
         found = self.known(table)
@@ -80,6 +89,15 @@ class Schema:
                 table=str(table),
             )
         return found
+
+
+_PADDING = re.compile(r"CHAR(?:ACTER)?\s*\(\s*(\d+)\s*\)\s*\Z", re.IGNORECASE)
+
+
+def padded_length(type: str | None, dialect: Dialect) -> int | None:
+    """The length to which a column fills up a text with spaces, where the engine compares them, too."""
+    found = _PADDING.match(type.strip()) if type and dialect.name == "spark" else None
+    return int(found.group(1)) if found is not None else None
 
 
 _LENGTH = re.compile(r"\s*\(\s*\d+\s*\)")

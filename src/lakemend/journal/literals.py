@@ -74,6 +74,7 @@ def string(value: str, dialect: Dialect) -> str:
     if "\0" in value and dialect.name == "postgres":
         raise InvalidInputError("a text has a zero byte in it, which PostgreSQL cannot store")
     if dialect.name in ("spark", "hive"):
-        value = value.replace("\\", "\\\\")
+        # `${` begins the name of a variable, also in a text.
+        value = value.replace("\\", "\\\\").replace("${", "\\u0024{")
         return "'" + value.replace("'", "\\'") + "'"
     return "'" + value.replace("'", "''") + "'"

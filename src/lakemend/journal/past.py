@@ -35,10 +35,13 @@ def history(
     values = _values(found.key, key, str(found))
     where = " AND ".join(f"c.{spelled.quoted(n)} = {literal(v, spelled)}" for n, v in values.items())
     listed = ", ".join(f"c.{spelled.quoted(name)}" for name in columns)
-    one = f"SELECT {listed}, c.{rows.version}, c.{rows.subsequent} FROM {{}} AS c WHERE {where}"
-    versions = one.format(rows.journal(found).replace("{", "{{"))
+
+    def those_of(relation: str) -> str:
+        return f"SELECT {listed}, c.{rows.version}, c.{rows.subsequent} FROM {relation} AS c WHERE {where}"
+
+    versions = those_of(rows.journal(found))
     if str(found) in archives or found.name in archives:
-        versions += " UNION ALL " + one.format(rows.archive(found))
+        versions += " UNION ALL " + those_of(rows.archive(found))
     following = f"LEAD(h.{rows.version}) OVER (ORDER BY h.{rows.version})"
     picked = ", ".join(f"h.{spelled.quoted(name)}" for name in columns)
     return Sql(

@@ -66,7 +66,7 @@ def rewrite(
         archives,
         settled or {},
         current or {},
-        defaults or {},
+        defaults,
         undoes,
         proofs == "all",
     )

@@ -74,7 +74,7 @@ class Rewriting:
         archives: Collection[str],
         settled: Mapping[str, Any],
         current: Mapping[str, str],
-        defaults: Mapping[str, Mapping[str, str]],
+        defaults: Mapping[str, Mapping[str, str]] | None,
         proves: bool,
         proves_all: bool,
     ) -> None:
@@ -83,11 +83,12 @@ class Rewriting:
         self.dialect = dialect
         self.names = Names(model, dialect, namespace)
         self.schema = Schema(schema, model, dialect)
-        self.rows = Rows(model, dialect)
+        self.rows = Rows(model, dialect, self.schema)
         self.archives = archives
         self.settled = settled
         self._current = current
-        self._defaults = defaults
+        self._defaults = defaults or {}
+        self.knows_defaults = defaults is not None
         self.proves = proves
         # The runner looks at what was written rather than ahead.
         self.proves_all = proves_all
@@ -124,10 +125,6 @@ class Rewriting:
     def no_version(self) -> str:
         """NULL with the type of a version."""
         return f"CAST(NULL AS {self.dialect.version_type(self.model.version_type)})"
-
-    @property
-    def knows_defaults(self) -> bool:
-        return bool(self._defaults)
 
     @property
     def target(self) -> Use:

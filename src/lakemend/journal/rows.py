@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakemend.journal.columns import Schema
 from lakemend.journal.dialects import Dialect
 from lakemend.journal.model import Model, Table
 
@@ -21,6 +22,15 @@ class Rows:
 
     model: Model
     dialect: Dialect
+    schema: Schema | None = None
+
+    def outer(self, table: Table, alias: str) -> str:
+        """A name for rows that a subquery on the table looks at from within: no column of the table, as engines may
+        take `c.id` for the field of a column `c` of the subquery's own."""
+        known = None if self.schema is None else self.schema.known(table)
+        own = (*(known or table.key), self.model.version, self.model.subsequent)
+        taken = {self.dialect.fold(name) for name in own}
+        return f"lakemend_{alias}" if self.dialect.fold(alias) in taken else alias
 
     def journal(self, table: Table) -> str:
         return self.dialect.path(table.physical_schema, table.journal)
@@ -46,14 +56,14 @@ class Rows:
         return ", ".join(f"{of}.{self.dialect.quoted(name)}" for name in columns)
 
     def _newest(self, table: Table, columns: Sequence[str] | None, limit: str | None, settled: str | None) -> str:
-        version = self.version
+        version, c = self.version, self.outer(table, "c")
         until = [] if limit is None else [limit]
-        rows = [f"c.{version} {u}" for u in until] + [f"c.{self.subsequent} IS NULL"]
+        rows = [f"{c}.{version} {u}" for u in until] + [f"{c}.{self.subsequent} IS NULL"]
         newer = [f"n.{version} {u}" for u in until] + ([f"n.{version} > {settled}"] if settled else [])
-        newer += [self.same_key(table, "n", "c"), f"n.{version} > c.{version}"]
+        newer += [self.same_key(table, "n", c), f"n.{version} > {c}.{version}"]
         journal = self.journal(table)
         return (
-            f"SELECT {self._columns(columns, 'c')} FROM {journal} AS c WHERE {' AND '.join(rows)} "
+            f"SELECT {self._columns(columns, c)} FROM {journal} AS {c} WHERE {' AND '.join(rows)} "
             f"AND NOT EXISTS (SELECT 1 FROM {journal} AS n WHERE {' AND '.join(newer)})"
         )
 

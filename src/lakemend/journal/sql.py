@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lakemend.errors import InvalidInputError
+
 # Stands in a statement where the version of the change belongs. A word that no caller may use.
 VERSION_MARKER = "lakemend_version_marker"
 
@@ -63,10 +65,29 @@ class Sql(str):
 
     def arguments(self, values: Any = None) -> Any:
         """The caller's values as this text wants them: put in order and repeated, or picked by name."""
+        if not isinstance(values, Mapping) and (not self.parameters or not self.renumbers):
+            return tuple(values) if self.parameters else ()
+        try:
+            if isinstance(values, Mapping):
+                return {name: values[name] for name in dict.fromkeys(self.parameters)}
+            return tuple(values[position] for position in self.parameters)
+        except (KeyError, IndexError, TypeError) as error:
+            raise self._unbound(values) from error
+
+    def _unbound(self, values: Any) -> InvalidInputError:
+        first = next(iter(self.parameters))
         if isinstance(values, Mapping):
-            return {name: values[name] for name in dict.fromkeys(self.parameters)}
-        if not self.parameters:
-            return ()
-        if not self.renumbers:
-            return tuple(values)
-        return tuple(values[position] for position in self.parameters)
+            missing = next(name for name in self.parameters if name not in values)
+            what = f"the placeholder {missing}" if isinstance(missing, str) else "placeholders that have no name"
+            return InvalidInputError(
+                f"there is no value for {what}",
+                cause=f"the values that were passed are for {', '.join(map(str, values)) or 'nothing'}",
+                remedy="pass a value for each placeholder" + ("" if isinstance(missing, str) else ", in a list"),
+            )
+        count = len(values) if isinstance(values, Sequence) else 0
+        wanted = f"a value for {first}, by its name" if isinstance(first, str) else "one value for each placeholder"
+        return InvalidInputError(
+            "a placeholder of the statement has no value",
+            cause=f"{count} values were passed",
+            remedy=f"pass {wanted}",
+        )

@@ -98,6 +98,9 @@ STATEMENTS = (
     "UPDATE {t} SET id = id + 10, v = {v}",
     "UPDATE {t} SET id = id - 10",
     "UPDATE {t} SET (w, v) = (7, {v}) WHERE id = 2",
+    "UPDATE {t} SET (w, v) = (SELECT s.w + 1, s.v FROM {t} AS s WHERE s.id = {t}.id - 1) WHERE id > 1",
+    "UPDATE {t} SET (w) = (SELECT s.w FROM {t} AS s) WHERE id > 1",
+    "UPDATE {t} SET w = DEFAULT WHERE id = 2",
     "UPDATE {t} SET v = s.x FROM (SELECT v AS x FROM {t} WHERE id = 2) AS s WHERE id = 3",
     "INSERT INTO {t} (id, v) SELECT id + 20, v FROM {t}",
     MERGE,
@@ -186,11 +189,13 @@ def test_defaults_and_identity(conninfo: str) -> None:
     connection.execute("INSERT INTO d (id, a) VALUES (10, DEFAULT)")
     connection.execute("INSERT INTO d (id) VALUES (11) ON CONFLICT (id) DO NOTHING")
     connection.execute("UPDATE d SET a = 'x' WHERE b = 2")
+    connection.execute("UPDATE d SET a = 'y', b = 7 WHERE id = 1")
+    connection.execute("UPDATE d SET (a, b) = (DEFAULT, b + 1) WHERE id = 1")
     connection.execute(
         "MERGE INTO d USING (VALUES (12)) AS s(k) ON s.k = d.id WHEN NOT MATCHED THEN INSERT (id) VALUES (k)"
     )
     assert connection.execute("SELECT * FROM d ORDER BY id").fetchall() == [
-        (1, "dflt", 1),
+        (1, "dflt", 8),
         (2, "x", 2),
         (10, "dflt", 42),
         (11, "dflt", 42),

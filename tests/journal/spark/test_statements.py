@@ -137,6 +137,24 @@ def test_a_journal_made_by_hand(world: Callable[..., World], spark: SparkSession
     assert rows(session, "SELECT id FROM depts") == [(1,), (2,)]
 
 
+@STORAGES
+def test_texts_as_their_columns_store_them(world: Callable[..., World], spark: SparkSession, storage: str) -> None:
+    place = world(storage)
+    session = place.session()
+    session.init({"depts": "id CHAR(3), c STRUCT<id: STRING, version_number: BIGINT>, v VARCHAR(2)"})
+    change(session, "INSERT INTO depts (id, v) VALUES ('a', 'x '), ('b', 'y  ')")
+    for wrong in ("INSERT INTO depts (id) VALUES ('a')", "UPDATE depts SET id = 'b' WHERE id = 'a'"):
+        with pytest.raises(DuplicateKeyError):
+            session.sql(wrong)
+    with pytest.raises(Exception, match="EXCEED_LIMIT_LENGTH"):
+        session.sql("UPDATE depts SET v = 'xyz'")
+    with settings(spark, {"which": "id = 'b' OR id = 'c'", "what": "z"}):
+        session.sql("UPDATE depts SET c = named_struct('id', 'z', 'version_number', 9L), v = '${what}' WHERE ${which}")
+    now = [("a  ", "x ", None), ("b  ", "z", "z")]
+    assert rows(session, "SELECT id, v, c.id FROM depts") == now
+    assert rows(session, "SELECT id, v, c.id FROM depts FOR VERSION AS OF 2") == now
+
+
 def test_a_wrong_start(world: Callable[..., World], spark: SparkSession) -> None:
     place = world("lake")
     place.made()
@@ -149,8 +167,9 @@ def test_a_wrong_start(world: Callable[..., World], spark: SparkSession) -> None
             namespace=place.namespace,
         )
     session = JournalSession(spark, {"journalTables": {"none": "id"}}, namespace=place.namespace)
-    with pytest.raises((JournalSchemaError, TableNotFoundError)):
-        session.sql("SELECT * FROM none")
+    for sql in ("SELECT * FROM none", "SELECT 1 FROM none", "INSERT INTO none (id) VALUES (1)", "DELETE FROM none"):
+        with pytest.raises(TableNotFoundError, match="namespace"):
+            session.sql(sql)
     plain = world("plain")
     spark.sql(f"CREATE TABLE {plain.journal} (id BIGINT, version_number BIGINT) USING json")
     with pytest.raises(UnsupportedFeatureError, match="json"):

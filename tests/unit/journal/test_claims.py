@@ -124,3 +124,18 @@ def test_an_outcome_that_is_not_known(tmp_path: Path, monkeypatch: pytest.Monkey
         monkeypatch.setattr(claims.store, "put_if_absent", fails)
         with pytest.raises(error):
             claims.claim(before, grown(before, "f"), "insert")
+
+
+def test_a_claim_that_came_while_the_directory_was_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claims = Claims(open_store(str(tmp_path)))
+    add(claims, "first")
+    state = add(claims, "second")
+    fresh = Claims(open_store(str(tmp_path)))
+    original, missed = fresh.store.list, [1]
+
+    def list_(*args: object, **how: object) -> list[object]:
+        found = list(original(*args, **how))  # type: ignore[arg-type]
+        return found[missed.pop() :] if missed else found
+
+    monkeypatch.setattr(fresh.store, "list", list_)
+    assert fresh.state() == state

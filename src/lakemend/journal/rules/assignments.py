@@ -13,7 +13,7 @@ from lakemend.journal.columns import Columns
 from lakemend.journal.model import Table
 from lakemend.journal.rewriting import Rewriting
 from lakemend.journal.rules.insert import column_name
-from lakemend.journal.rules.keys import several_rows
+from lakemend.journal.rules.keys import restless, several_rows
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Assigned:
 
     text: str
     node: exp.Expression | None
+    is_default: bool = False
 
 
 def read_assignments(
@@ -45,13 +46,13 @@ def read_assignments(
             listed = left.inside().split() if left.in_parentheses else []
             if len(listed) != len(targets) or any(part.first != part.last for part in listed):
                 raise lost(rewriting.source, "the columns of SET")
-            for target, (text, inner) in zip(targets, _several(rewriting, value, node, len(targets)), strict=True):
-                _assign(rewriting, found, table, columns, target, text, inner)
+            for target, given in zip(targets, _several(rewriting, value, node, len(targets)), strict=True):
+                _assign(rewriting, found, table, columns, target, given)
         else:
             width = 3 if isinstance(node.this, exp.Column) and node.this.args.get("table") is not None else 1
             if isinstance(node.this, exp.Column) and left.last - left.first + 1 != width:
                 raise lost(rewriting.source, "the column of SET")
-            _assign(rewriting, found, table, columns, node.this, value, node.expression)
+            _assign(rewriting, found, table, columns, node.this, _one(value, node.expression))
     return found
 
 
@@ -61,8 +62,7 @@ def _assign(
     table: Table,
     columns: Columns,
     target: exp.Expression,
-    value: Part,
-    node: exp.Expression,
+    given: Assigned,
 ) -> None:
     if not isinstance(target, exp.Column) or target.args.get("db") is not None:
         written = target.sql(rewriting.dialect.name)
@@ -76,14 +76,17 @@ def _assign(
     name = column_name(rewriting, table, columns, target)
     if name in found:
         raise JournalSchemaError(f"SET assigns {name} twice", remedy="Assign each column once", column=name)
-    if value.first == value.last and rewriting.source.word(value.first) == "DEFAULT":
-        raise rewriting.refuse(
-            "DEFAULT", "the default of a column is not known here", f"Write the value of {name} itself"
-        )
-    if isinstance(node, exp.Alias):
+    if given.is_default:
+        if not rewriting.knows_defaults or name in table.key:
+            raise rewriting.refuse(
+                "DEFAULT", "the default of a column is not known here", f"Write the value of {name} itself"
+            )
+        found[name] = Assigned(rewriting.default(table, name), None)
+        return
+    if isinstance(given.node, exp.Alias):
         raise lost(rewriting.source, "the value of SET")  # a name after it is none in SET
-    _refuse_many_rows(rewriting, node)
-    found[name] = Assigned(value.text, node)
+    _refuse_many_rows(rewriting, given.node)
+    found[name] = given
 
 
 def _is_target(rewriting: Rewriting, qualifier: exp.Expression) -> bool:
@@ -93,7 +96,12 @@ def _is_target(rewriting: Rewriting, qualifier: exp.Expression) -> bool:
     return rewriting.names.fold(named) == rewriting.names.fold(qualifier)
 
 
-def _several(rewriting: Rewriting, value: Part, node: exp.EQ, count: int) -> list[tuple[Part, exp.Expression]]:
+def _one(value: Part, node: exp.Expression) -> Assigned:
+    is_default = value.first == value.last and value.source.word(value.first) == "DEFAULT"
+    return Assigned(value.text, node, is_default)
+
+
+def _several(rewriting: Rewriting, value: Part, node: exp.EQ, count: int) -> list[Assigned]:
     row = value
     if rewriting.source.word(row.first) == "ROW":
         row = row.sub(row.first + 1, row.last)
@@ -104,16 +112,32 @@ def _several(rewriting: Rewriting, value: Part, node: exp.EQ, count: int) -> lis
         if isinstance(inner, exp.Paren):
             values = [inner.this]
         if len(parts) == count and len(values) == count:
-            return list(zip(parts, values, strict=True))
+            return [_one(part, inner) for part, inner in zip(parts, values, strict=True)]
         if len(parts) != count:
-            raise JournalSchemaError(
-                f"SET assigns {len(parts)} values to {count} columns", remedy="Give one value for each column"
-            )
-    raise rewriting.refuse(
-        "SET (…) = (SELECT …)",
-        "several columns are set from one query",
-        "Put the query into FROM, or write one subquery for each column",
-    )
+            raise _width(len(parts), count)
+    return _of_query(rewriting, row, inner, count)
+
+
+def _of_query(rewriting: Rewriting, value: Part, node: exp.Expression, count: int) -> list[Assigned]:
+    """Each column from the query once more: it gives at most one row, or the statement fails."""
+    query = node.this if isinstance(node, exp.Subquery) else node
+    selects = query.selects if isinstance(query, exp.Query) else []
+    cause = ""
+    if not value.in_parentheses or not selects or any(s.find(exp.Star) is not None for s in selects):
+        cause = "the columns of the query are not written out one by one"
+    elif again := restless(rewriting, node):
+        cause = f"the query is evaluated for each of them, and {again} may give another row each time"
+    if cause:
+        raise rewriting.refuse("SET (…) = (SELECT …)", cause, "Put the query into FROM, or write one for each column")
+    if len(selects) != count:
+        raise _width(len(selects), count)
+    names = [f"lakemend_old_{i + 1}" for i in range(count)]
+    rows = f"{value.text} AS lakemend_row ({', '.join(names)})"
+    return [Assigned(f"(SELECT lakemend_row.{name} FROM {rows})", node) for name in names]
+
+
+def _width(given: int, count: int) -> JournalSchemaError:
+    return JournalSchemaError(f"SET assigns {given} values to {count} columns", remedy="Give one value for each column")
 
 
 def _refuse_many_rows(rewriting: Rewriting, node: exp.Expression | None) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from lakemend.errors import CardinalityError, DuplicateKeyError, JournalError, NullKeyError
-from lakemend.journal.columns import Columns, cast_type, cut_length
+from lakemend.journal.columns import Columns, cast_type, cut_length, padded_length
 from lakemend.journal.model import Table
 from lakemend.journal.rewriting import VERSION_MARKER, Check, Rewriting
 
@@ -55,7 +55,12 @@ def as_stored(rewriting: Rewriting, column: str, columns: Columns | None, name: 
 
     What does not fit stays as it is, and fails when it is written.
     """
-    length = cut_length((columns or {}).get(name), rewriting.dialect)
+    type = (columns or {}).get(name)
+    padded = padded_length(type, rewriting.dialect)
+    if padded is not None:
+        fits = f"CHAR_LENGTH(RTRIM({column})) <= {padded}"
+        return f"CASE WHEN {fits} THEN RPAD({column}, {padded}, ' ') ELSE {column} END"
+    length = cut_length(type, rewriting.dialect)
     if length is None:
         return column
     fits = f"CHAR_LENGTH(RTRIM({column})) <= {length}"
@@ -157,17 +162,17 @@ def written_key_proofs(rewriting: Rewriting, table: Table, *, ended: bool = Fals
     rows that stay."""
     dialect, rows = rewriting.dialect, rewriting.rows
     journal, version, subsequent = rows.journal(table), rows.version, rows.subsequent
-    names = [dialect.quoted(k) for k in table.key]
-    listed = ", ".join(f"s.{n}" for n in names)
-    written = f"FROM {journal} AS s WHERE s.{version} = {VERSION_MARKER} AND s.{subsequent} IS NULL"
-    is_null = " OR ".join(f"s.{n} IS NULL" for n in names)
+    names, s = [dialect.quoted(k) for k in table.key], rows.outer(table, "s")
+    listed = ", ".join(f"{s}.{n}" for n in names)
+    written = f"FROM {journal} AS {s} WHERE {s}.{version} = {VERSION_MARKER} AND {s}.{subsequent} IS NULL"
+    is_null = " OR ".join(f"{s}.{n} IS NULL" for n in names)
     proofs = [
         rewriting.check(f"SELECT {listed} {written} AND ({is_null})", _null(table)),
         rewriting.check(f"SELECT {listed} {written} GROUP BY {listed} HAVING COUNT(*) > 1", _twice(table)),
     ]
     if not ended:
         before = rewriting.current(table, dict.fromkeys(table.key, ""), VERSION_MARKER)
-        same = rows.same_key(table, "b", "s")
+        same = rows.same_key(table, "b", s)
         proofs.append(
             rewriting.check(
                 f"SELECT {listed} {written} AND EXISTS (SELECT 1 FROM ({before}) AS b WHERE {same})", _there(table)

@@ -195,10 +195,13 @@ class _Merge:
         return f"{self.using} {'LEFT JOIN' if outer else 'JOIN'} {self.current} ON {self.on}"
 
     def _unmatched(self) -> str:
-        quoted = self.rewriting.dialect.quoted
-        keys = ", ".join(f"{self.alias}.{quoted(k)} AS {quoted(k)}" for k in self.table.key)
+        quoted, fold = self.rewriting.dialect.quoted, self.rewriting.dialect.fold
+        names = {key: quoted(key) for key in self.table.key}
+        if self._folded_alias() in map(fold, names):
+            names = {key: f"lakemend_old_{i}" for i, key in enumerate(names)}  # `t.id` is no field of a column `t`
+        keys = ", ".join(f"{self.alias}.{quoted(k)} AS {name}" for k, name in names.items())
         matched = f"SELECT {keys} FROM {self._joined(False)}"
-        same = self.rewriting.rows.same_key(self.table, "lakemend_row", self.alias)
+        same = " AND ".join(f"lakemend_row.{name} = {self.alias}.{quoted(k)}" for k, name in names.items())
         return f"{self.current} WHERE NOT EXISTS (SELECT 1 FROM ({matched}) AS lakemend_row WHERE {same})"
 
     def _arm(self, branches: list[Branch], rows: str, union: bool) -> str:

@@ -36,7 +36,7 @@ def read_current_rows(rewriting: Rewriting) -> None:
         end = last[1]
         version = None
         if use.node.args.get("version") is not None:
-            version, end = _moment(rewriting, end, use.node.args["version"].expression)
+            version, end = _moment(rewriting, use.table, end, use.node.args["version"].expression)
         if version is None:
             rows = rewriting.current(use.table, columns)
         else:
@@ -72,7 +72,7 @@ def _covers(rewriting: Rewriting, star: exp.Expression, use: Use) -> bool:
     return rewriting.names.fold(star.args["table"]) == rewriting.names.fold(named)
 
 
-def _moment(rewriting: Rewriting, after: int, node: Any) -> tuple[str, int]:
+def _moment(rewriting: Rewriting, table: Table, after: int, node: Any) -> tuple[str, int]:
     """The version of `FOR VERSION AS OF 3` as SQL, and where the clause ends."""
     source, model = rewriting.source, rewriting.model
     index = next((i for i, token in enumerate(source.tokens) if token.start >= after), len(source.tokens))
@@ -111,6 +111,10 @@ def _moment(rewriting: Rewriting, after: int, node: Any) -> tuple[str, int]:
     moment = source.span(first, last)
     if rewriting.dialect.name == "postgres":
         return moment, token.end + 1  # becomes what the column is: a time with a zone, or without one
+    kind = (rewriting.schema.version_type(table, model.version) or "").upper()
+    if kind.startswith("TIMESTAMP_"):
+        # With or without a zone, as the column is: a version without one is none of the session's zone.
+        return f"CAST({source.span(last, last) if kind.endswith('NTZ') else moment} AS {kind})", token.end + 1
     return f"CAST({moment} AS {rewriting.dialect.version_type(model.version_type)})", token.end + 1
 
 

@@ -153,16 +153,17 @@ class Update:
 
     def _moved(self) -> str:
         """Rows under their new keys, and the end of those keys that no row has any more."""
-        new = ", ".join(f"m.{self._quoted(n)}" for n in self.columns)
-        old = ", ".join(f"m.{self._old(n)}" for n in self.columns)
+        m = self.rewriting.rows.outer(self.table, "m")
+        new = ", ".join(f"{m}.{self._quoted(n)}" for n in self.columns)
+        old = ", ".join(f"{m}.{self._old(n)}" for n in self.columns)
         version = f"{VERSION_MARKER}, {VERSION_MARKER}"
         pairs = f"lakemend_pairs AS ({self._pairs()})"
         with_ = f"{self.with_.rstrip()}, {pairs}" if self.with_ else f"WITH {pairs}"
         null = self.rewriting.no_version
         return (
-            f"{with_} SELECT {new}, {VERSION_MARKER}, {null} FROM lakemend_pairs AS m "
-            f"UNION ALL SELECT {old}, {version} FROM lakemend_pairs AS m "
-            f"WHERE NOT EXISTS (SELECT 1 FROM lakemend_pairs AS o WHERE {self._is_old_of('m', 'o')})"
+            f"{with_} SELECT {new}, {VERSION_MARKER}, {null} FROM lakemend_pairs AS {m} "
+            f"UNION ALL SELECT {old}, {version} FROM lakemend_pairs AS {m} "
+            f"WHERE NOT EXISTS (SELECT 1 FROM lakemend_pairs AS o WHERE {self._is_old_of(m, 'o')})"
         )
 
     def _checks(self) -> list[Check]:

@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 from lakemend.errors import CardinalityError, DuplicateKeyError, JournalRefusedError
 from lakemend.journal.model import Model, Table
 from lakemend.journal.rewriting import Check, Rewrite
+from lakemend.journal.spark.declared import fitted
 from lakemend.journal.spark.pinned import Pinned, Storage
 from lakemend.journal.spark.relations import Relations, keep, release
 from lakemend.journal.sql import Sql
@@ -109,11 +110,11 @@ def _typed(frame: DataFrame, columns: Sequence[str], storage: Storage) -> DataFr
     """Values as INSERT stores them: what does not fit its column is an error; a column left out has its default."""
     schema = storage.schema
     given = T.StructType([T.StructField(name, schema[name].dataType) for name in columns])
-    frame = frame.toDF(*columns).to(given)
+    frame = frame.toDF(*columns).to(given).select(*[fitted(schema[name]).alias(name) for name in columns])
     for field in schema.fields:
         if field.name not in columns:
             default = F.expr((field.metadata or {}).get("CURRENT_DEFAULT", "NULL"))
-            frame = frame.withColumn(field.name, default.cast(field.dataType))
+            frame = frame.withColumn(field.name, fitted(field, default.cast(field.dataType)))
     return frame.select(*[F.col(quoted(name)) for name in schema.names])
 
 

@@ -61,7 +61,7 @@ class Claims:
         # The newest that was read, and the file that it was read from: another table may have its place by now.
         self._known: tuple[Entry, State] | None = None
 
-    def state(self) -> State:
+    def state(self, again: bool = True) -> State:
         """After the newest claim."""
         known = self._known
         after = 0 if known is None else known[1].number
@@ -72,6 +72,8 @@ class Claims:
             return self.state()
         numbers = sorted(number for number in entries if number > after)
         if numbers != list(range(after + 1, after + 1 + len(numbers))):
+            if again:
+                return self.state(again=False)  # one that came while the directory was being listed
             raise CorruptTableError(
                 f"claims are missing at {self.store.url}/{_CLAIMS}",
                 cause=f"after claim {after} there are {', '.join(map(str, numbers[:5]))}",

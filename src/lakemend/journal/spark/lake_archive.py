@@ -37,7 +37,9 @@ def with_archive(storage: LakeStorage, journal: DataFrame) -> DataFrame:
     archive = storage.archive_table
     if not archive.exists():
         return journal
-    return united(journal, archive.to_df(), storage.key, storage.version, storage.subsequent)
+    # Of one version: a cache that somebody made of the table is older than what this journal needs of it.
+    rows = archive.as_of(version=archive.version).to_df()
+    return united(journal, rows, storage.key, storage.version, storage.subsequent)
 
 
 def united(journal: DataFrame, archive: DataFrame, key: tuple[str, ...], version: str, subsequent: str) -> DataFrame:

@@ -22,6 +22,8 @@ from lakemend.session import catalogs_of
 from lakemend.table import Table as LakeTable
 from lakemend.table.names import quoted
 
+_NOT_THERE = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
+
 
 class Places:
     """The journals of one model, below one namespace."""
@@ -46,7 +48,10 @@ class Places:
         model = self._model
         if self.is_lake:
             journal = LakeTable(self._spark, name)
-            schema = journal.schema
+            try:
+                schema = journal.schema
+            except TableNotFoundError:
+                raise _not_there(name) from None
             _require_columns(schema, table, model, name)
             archive = LakeTable(self._spark, self.name(table, table.archive))
             return LakeStorage(journal, archive, table.key, model.version, model.subsequent, model.version_type)
@@ -64,14 +69,9 @@ class Places:
         try:
             row = self._spark.sql(f"DESCRIBE TABLE EXTENDED {name} AS JSON").head()
         except AnalysisException as error:
-            if "TABLE_OR_VIEW_NOT_FOUND" not in str(error) and "SCHEMA_NOT_FOUND" not in str(error):
+            if not any(condition in str(error) for condition in _NOT_THERE):
                 raise
-            raise TableNotFoundError(
-                f"there is no journal {name}",
-                cause="the model lists its table, and nothing has that name",
-                remedy="create it with JournalSession.init(…)",
-                table=name,
-            ) from None
+            raise _not_there(name) from None
         assert row is not None
         found: dict[str, Any] = json.loads(row[0])
         kind = str(found.get("provider", found.get("type", "unknown"))).lower()
@@ -84,6 +84,15 @@ class Places:
                 table=name,
             )
         return found
+
+
+def _not_there(name: str) -> TableNotFoundError:
+    return TableNotFoundError(
+        f"there is no journal {name}",
+        cause="the model lists its table, and nothing has that name",
+        remedy="create it with JournalSession.init(…), or pass the namespace where it is to JournalSession",
+        table=name,
+    )
 
 
 def _require_columns(schema: T.StructType, table: Table, model: Model, name: str) -> None:

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from lakemend.errors import CommitConflictError, CorruptTableError
+from lakemend.errors import CommitConflictError, CorruptTableError, InvalidInputError
 from lakemend.journal.spark.claims import DATA, Claims, DataFile, State, conflict
 from lakemend.journal.spark.current import current_rows
 from lakemend.journal.spark.lake_archive import superseded_rows, united
@@ -28,6 +28,8 @@ from lakemend.storage import Entry, open_store
 from lakemend.table.names import quoted
 
 log = logger(__name__)
+
+_TIMES = "spark.sql.parquet.outputTimestampType"
 
 
 class PlainStorage:
@@ -100,9 +102,9 @@ class PlainStorage:
         urls = [for_spark(join(self.store.url, path)) for path in paths]
         if not urls:
             return self.spark.createDataFrame([], self.schema)
-        # Paths are what they are, and no patterns.
+        # Paths are what they are, and no patterns; a claimed file that is not there, or is none, is an error.
         reader = self.spark.read.schema(self.schema).option("__globPaths__", "false")
-        return reader.parquet(*urls)
+        return reader.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false").parquet(*urls)
 
     def append(self, pinned: Pinned, rows: DataFrame, version: int, operation: str) -> int:
         before, others = cast(tuple[State, list[Entry]], pinned.moment)
@@ -128,6 +130,7 @@ class PlainStorage:
 
     def _write(self, rows: DataFrame, operation: str) -> tuple[list[DataFile], int]:
         """Into a directory of their own, which nobody reads until it is claimed."""
+        self._require_microseconds()
         place = f"{DATA}/{uuid4().hex}"
         columns = [F.col(quoted(name)) for name in self.schema.names]
         rows.select(*columns).write.parquet(for_spark(join(self.store.url, place)))
@@ -141,6 +144,17 @@ class PlainStorage:
                 location=self.store.url,
             )
         return found, written
+
+    def _require_microseconds(self) -> None:
+        """Versions may be that close together."""
+        kept = str(self.spark.conf.get(_TIMES, "INT96")).upper()
+        if kept == "TIMESTAMP_MILLIS" and isinstance(self.versions.type, T.TimestampType):
+            raise InvalidInputError(
+                f"{self.name} cannot be changed where {_TIMES} is {kept}",
+                cause="its files would keep times to the millisecond, and its versions are of microseconds",
+                remedy=f"set {_TIMES} to TIMESTAMP_MICROS",
+                setting=_TIMES,
+            )
 
     def _claim(self, before: State, state: State, operation: str, files: list[DataFile]) -> None:
         try:

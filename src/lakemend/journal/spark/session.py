@@ -23,6 +23,7 @@ from lakemend.errors import (
     InvalidInputError,
     JournalError,
     JournalRefusedError,
+    JournalSchemaError,
     TableNotFoundError,
 )
 from lakemend.journal.ddl import init as ddl
@@ -30,13 +31,15 @@ from lakemend.journal.dialects import dialect_of
 from lakemend.journal.literals import string
 from lakemend.journal.model import Model, Table
 from lakemend.journal.past import history
-from lakemend.journal.rewrite import rewrite
+from lakemend.journal.rewrite import mentions, rewrite
 from lakemend.journal.rewriting import Rewrite
 from lakemend.journal.spark.change import Change, arguments, run_change
 from lakemend.journal.spark.current import current_rows
+from lakemend.journal.spark.declared import declared
 from lakemend.journal.spark.pinned import Pinned, Storage
 from lakemend.journal.spark.places import Places
 from lakemend.journal.spark.relations import Relations
+from lakemend.journal.spark.variables import with_variables
 from lakemend.redaction import logger
 from lakemend.report import Report
 from lakemend.session import is_catalog, parse_name
@@ -87,6 +90,7 @@ class JournalSession:
         one is run again on the newest rows, up to `retries` times.
         """
         self._require_modes()
+        sql = with_variables(self.spark, sql)
         limit = retry_limit(self.spark, retries)
         for attempt in range(limit + 1):
             try:
@@ -151,7 +155,8 @@ class JournalSession:
     # ---- one statement
 
     def _run(self, sql: str, args: Any) -> DataFrame | Report:
-        storages = self._storages(t for t in self.model.tables if t.name.lower() in sql.lower())
+        named = [t for t in self.model.tables if _names(sql, t.name)]
+        storages = self._storages(named)
         relations = Relations(self.spark)
         pins: dict[Table, Pinned] = {}
 
@@ -161,6 +166,7 @@ class JournalSession:
             return pins[table]
 
         logical = {t: _logical(s, self.model) for t, s in storages.items()}
+        columns = self._schema({t: s.schema for t, s in storages.items()})
 
         def history_of(table: Table) -> DataFrame:
             return pinned(table).history()
@@ -170,20 +176,26 @@ class JournalSession:
 
         journals = {t: relations.add(partial(history_of, t)) for t in storages}
         current = {str(t): relations.add(partial(current_of, t)) for t in storages}
-        made = rewrite(
-            sql,
-            self._model(journals),
-            "spark",
-            self._schema(logical),
-            namespace=".".join(self._places.namespace),
-            current=current,
-            defaults={str(t): _defaults(s) for t, s in storages.items()},
-            proofs="all",
-        )
+        missing = [t for t in named if t not in storages]
+        try:
+            made = rewrite(
+                sql,
+                self._model(journals),
+                "spark",
+                columns,
+                namespace=".".join(self._places.namespace),
+                current=current,
+                defaults={str(t): _defaults(s) for t, s in storages.items()},
+                proofs="all",
+            )
+        except JournalSchemaError:
+            self._require_journals(missing)
+            raise
+        self._require_journals(t for t in missing if t in (*made.reads, *made.writes))
         if made.kind == "unchanged":
             return self._unchanged(sql, args)
         if made.kind == "view":
-            return self._create_view(sql, args, storages, logical)
+            return self._create_view(sql, args, storages, columns)
         self._require_no_journal(made)
         if made.writes:
             self._require_ansi()
@@ -202,7 +214,7 @@ class JournalSession:
     def _unchanged(self, sql: str, args: Any) -> DataFrame:
         """No journaled table is named. A journal of plain files is read by what is claimed, nothing else; and one that
         is named without its namespace is in this session's."""
-        named = [t for t in self.model.tables if t.journal.lower() in sql.lower()]
+        named = [t for t in self.model.tables if _names(sql, t.journal)]
         elsewhere = _parts(self.spark, None) != list(self._places.namespace)
         if named and (elsewhere or not self._places.is_lake) and not _OF_SPARK.match(sql):
             read = self._direct(sql, args, self._storages(named))
@@ -241,7 +253,7 @@ class JournalSession:
         return self._frame(made, args, relations)
 
     def _create_view(
-        self, sql: str, args: Any, storages: Mapping[Table, Storage], logical: Mapping[Table, T.StructType]
+        self, sql: str, args: Any, storages: Mapping[Table, Storage], columns: dict[str, Any]
     ) -> DataFrame:
         """A view outlives the statement: it has the journals by their names, and reads them anew each time."""
         if not self._places.is_lake:
@@ -256,7 +268,7 @@ class JournalSession:
             sql,
             replace(self.model, tables=tables),
             "spark",
-            self._schema(logical),
+            columns,
             namespace=".".join(self._places.namespace),
             archives=[str(t) for t in storages],
         )
@@ -290,7 +302,7 @@ class JournalSession:
         found: dict[str, Any] = {}
         for table, type in columns.items():
             within = found if table.schema is None else found.setdefault(table.schema, {})
-            within[table.name] = {f.name: f.dataType.simpleString() for f in type.fields}
+            within[table.name] = {f.name: declared(f) for f in type.fields}
         return found
 
     def _storages(self, tables: Iterable[Table]) -> dict[Table, Storage]:
@@ -301,10 +313,14 @@ class JournalSession:
                 found[table] = self._places.storage(table)
         return found
 
+    def _require_journals(self, tables: Iterable[Table]) -> None:
+        for table in tables:
+            self._places.storage(table)
+
     def _require_no_journal(self, made: Rewrite) -> None:
         """Beside rewritten tables a journal of plain files would be read without what is claimed."""
-        texts = " ".join((*made.statements, *(check.query for check in made.checks))).lower()
-        named = next((t for t in self.model.tables if t.journal.lower() in texts), None)
+        texts = " ".join((*made.statements, *(check.query for check in made.checks)))
+        named = next((t for t in self.model.tables if _names(texts, t.journal)), None)
         if named is not None and not self._places.is_lake:
             raise JournalRefusedError(
                 f"{named.journal} cannot be read beside journaled tables",
@@ -331,6 +347,10 @@ class JournalSession:
                     remedy=f"set {mode} to false",
                     setting=mode,
                 )
+
+
+def _names(sql: str, name: str) -> bool:
+    return mentions(sql, name, dialect_of("spark"))
 
 
 def _parts(spark: SparkSession, namespace: str | None) -> list[str]:

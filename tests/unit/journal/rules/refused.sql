@@ -88,7 +88,7 @@ UPDATE depts SET name = DEFAULT;
 
 -- refused: SET (…) = (SELECT …)
 -- dialect: postgres
-UPDATE depts SET (deptno, name) = (SELECT 1, 'x');
+UPDATE depts SET (deptno, name) = (SELECT * FROM other);
 
 -- refused: MAX(name)
 -- dialect: postgres
