@@ -62,8 +62,6 @@ def to_arrow(rows: Any) -> pa.Table:
             rows = rows.to_arrow()
         if isinstance(rows, pa.RecordBatch):
             rows = pa.table(rows)
-        if isinstance(rows, pa.RecordBatchReader):  # what DuckDB gives, and datasets
-            rows = rows.read_all()
         if isinstance(rows, pa.Table):
             return _stored(rows)
         if isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows):
@@ -72,6 +70,12 @@ def to_arrow(rows: Any) -> pa.Table:
             return _stored(_of_pandas(rows))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise _unreadable(rows, error) from error
+    if isinstance(rows, pa.RecordBatchReader):  # what DuckDB gives, and datasets
+        raise InvalidInputError(
+            "cannot write a stream of Arrow",
+            cause="it gives its rows once: one that was read, as by a dry run, cannot be told from an empty one",
+            remedy="pass its table, reader.read_all()",
+        )
     raise InvalidInputError(f"cannot write a {type(rows).__name__}", remedy=_REMEDY)
 
 

@@ -213,11 +213,17 @@ def test_kinds_of_several_fields_are_their_own_affair(make: Callable[[list[Any]]
     assert found[0] == values[0] and found[1]["b"] is None
 
 
-def test_views_and_streams_of_arrow() -> None:
-    """As DuckDB and newer writers give them."""
+def test_views_of_arrow() -> None:
     texts = ["a text that is longer than a view", None, "b"]
     views = {"t": pa.array(texts, pa.string_view()), "b": pa.array([b"x", None, b""], pa.binary_view())}
     table = pa.table({**views, "l": pa.array([texts, None, []], pa.list_(pa.string_view()))}).slice(1)
-    found = to_arrow(pa.RecordBatchReader.from_batches(table.schema, table.to_batches()))
+    found = to_arrow(table)
     assert found.schema.types == [pa.string(), pa.binary(), pa.list_(pa.string())]
     assert found.to_pylist() == table.to_pylist()
+
+
+def test_a_stream_that_may_have_been_read() -> None:
+    """Merged as an empty snapshot, it would empty the table."""
+    table = pa.table({"a": [1]})
+    with pytest.raises(lakemend.InvalidInputError, match="read_all"):
+        to_arrow(pa.RecordBatchReader.from_batches(table.schema, table.to_batches()))
