@@ -376,3 +376,20 @@ def test_a_column_whose_type_another_connection_changed(conninfo: str) -> None:
         for name, type in world.schema["t"].items():
             owner.execute(alter.format(name, type))
     world.close()
+
+
+def test_excluded_is_what_its_column_would_store(conninfo: str) -> None:
+    world = World.of(conninfo, "BIGINT", {"e": {"id": "integer", "v": "varchar(3)", "w": "text"}})
+    connection, plain = world.connect(autocommit=True), world.plain(autocommit=True)
+    plain.execute("CREATE TABLE plain_e (id integer PRIMARY KEY, v varchar(3), w text)")
+    for target, name in ((connection, "e"), (plain, "plain_e")):
+        target.execute(f"INSERT INTO {name} VALUES (1, 'a', 'w')")
+        target.execute(
+            f"INSERT INTO {name} (id, v) VALUES (1, 'b    ') ON CONFLICT (id) DO UPDATE "
+            f"SET v = excluded.v, w = '<' || excluded.v || '>' || {name}.w WHERE length(excluded.v) = 3"
+        )
+    wanted = plain.execute("SELECT * FROM plain_e").fetchall()
+    assert wanted == [(1, "b  ", "<b  >w")]
+    assert connection.execute("SELECT * FROM e").fetchall() == wanted
+    plain.execute("DROP TABLE plain_e")
+    world.close()

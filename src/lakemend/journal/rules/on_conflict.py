@@ -148,7 +148,7 @@ def _do_update(rewriting: Rewriting, incoming: Incoming, alias: str, conflict: e
     ]
     values = ", ".join(value(rewriting, branches, columns, name, target=alias) for name in columns)
     condition = applies(branches)
-    excluded = incoming.rows(rewriting, "excluded", incoming.names)
+    excluded = _excluded(rewriting, incoming, conflict)
     query = f"SELECT {values}, {VERSION_MARKER}, NULL FROM {_joined(rewriting, incoming, excluded, alias)}"
     checks, proofs = _null_checks(rewriting, incoming)
     if checks:
@@ -164,6 +164,26 @@ def _do_update(rewriting: Rewriting, incoming: Incoming, alias: str, conflict: e
         proofs=proofs,
         reads=(table,),
     )
+
+
+def _excluded(rewriting: Rewriting, incoming: Incoming, conflict: exp.Expression) -> str:
+    """The rows that came in. Where more is made of a value than to store it, it is what its column would store."""
+    quoted, fold = rewriting.dialect.quoted, rewriting.names.fold
+    used = {
+        fold(column.this)
+        for column in conflict.find_all(exp.Column)
+        if column.args.get("table") is not None and fold(column.args["table"]) == "excluded"
+        if not any(column.parent is assignment for assignment in conflict.expressions)
+    }
+    names = {name: f"k.{quoted(name)}" for name in incoming.names}
+    stored = {
+        name: as_stored(rewriting, text, incoming.columns, name) if rewriting.dialect.fold(name) in used else text
+        for name, text in names.items()
+    }
+    if stored == names:
+        return incoming.rows(rewriting, "excluded", incoming.names)
+    listed = ", ".join(f"{text} AS {quoted(name)}" for name, text in stored.items())
+    return f"(SELECT {listed} FROM {incoming.rows(rewriting, 'k', incoming.names)}) AS excluded"
 
 
 def _read(
