@@ -57,9 +57,13 @@ object Bridge {
   }
 }
 
-/** An error of the brain, typed: Python raises the class named in `payload` again, the JVM sees the condition. */
-class LakemendException(val payload: String, condition: String, message: String, cause: Throwable = null)
-    extends RuntimeException(message, cause) with SparkThrowable {
+/**
+ * An error of the brain, typed: Python raises the class named in `payload` again, the JVM sees the condition. That a file is
+ * gone is all there is to say: where in the reader it was missed would fill the log several times.
+ */
+class LakemendException(
+    val payload: String, condition: String, message: String, cause: Throwable = null, val isMissingFile: Boolean = false)
+    extends RuntimeException(message, cause, true, !isMissingFile) with SparkThrowable {
   override def getCondition: String = condition
   override def getMessageParameters: JMap[String, String] = JMap.of("message", message)
   // Only a message made in Spark's own error file has a state there.

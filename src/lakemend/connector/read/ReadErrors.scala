@@ -15,7 +15,7 @@ object ReadErrors {
     val chain = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).take(20).toSeq
     if (chain.exists(isOurs)) error
     else chain.collectFirst {
-      case e @ (_: FileNotFoundException | _: NoSuchFileException) => missing(file, table, e)
+      case _: FileNotFoundException | _: NoSuchFileException => missing(file, table)
       case e: SchemaColumnConvertNotSupportedException => wrongType(file, table, e)
       case e @ (_: EOFException | _: ParquetRuntimeException) => unreadable(file, table, e)
       case e @ (_: IOException | _: RuntimeException) if isDecoding(e) => unreadable(file, table, e)
@@ -44,11 +44,12 @@ object ReadErrors {
     case _ => false
   }
 
-  private def missing(file: String, table: String, e: Throwable): Throwable = withCause(e, LakemendException.corrupt(
-    s"table $table needs the data file $file, which is missing",
-    "the file was deleted although this version of the table uses it, for instance by a vacuum with too short a " +
-      "retention",
-    "read the latest version, restore the file from a backup, or restore the table to a version without it"))
+  private def missing(file: String, table: String): Throwable = {
+    val e = LakemendException.corrupt(s"table $table needs the data file $file, which is missing",
+      "the file was deleted although this version of the table uses it, for instance by a vacuum with too short a retention",
+      "read the latest version, restore the file from a backup, or restore the table to a version without it")
+    new LakemendException(e.payload, e.getCondition, e.getMessage, isMissingFile = true)
+  }
 
   private def unreadable(file: String, table: String, e: Throwable): Throwable = withCause(e, LakemendException.corrupt(
     s"the data file $file of table $table cannot be read as Parquet", message(e),
