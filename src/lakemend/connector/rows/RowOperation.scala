@@ -70,6 +70,13 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
   def scan: Option[LakeScan] = scanned
 
   protected def job(info: LogicalWriteInfo): WriteJob = new WriteJob(meta, info, send) {
+    /** In a Spark that reads them as any query does, source and target could be of different versions, and changes of others
+      * be overwritten: nobody would know what the statement has read. */
+    override def listen(): Unit =
+      if (known.isPinned) super.listen()
+      else throw new IllegalStateException(s"this Spark does not give the ${command.name} of ${meta.name} a catalog of its own: " +
+        "report it with Spark's version. Nothing was changed")
+
     override def commit(request: ObjectNode): Unit = {
       end()
       known.ambiguous.foreach(refuse)
@@ -105,6 +112,8 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
 case class Statement(
     /** Whether it reads the table for more than the rows it changes: see `OwnReads`. */
     readsMore: Boolean = true,
+    /** Whether its tables are read through a catalog of its own. */
+    isPinned: Boolean = true,
     /** The columns an UPDATE sets, as far as that is known. */
     assigned: Option[Seq[String]] = None,
     /** A MERGE that does nothing to target rows without a match, so that files without one stay as they are. */
