@@ -69,6 +69,9 @@ class LakemendException(
   // Only a message made in Spark's own error file has a state there.
   override def getSqlState: String = "KD000"
   override def isInternalError: Boolean = false
+
+  /** The same, with what has led to it. */
+  def because(other: Throwable): LakemendException = new LakemendException(payload, condition, message, other, isMissingFile)
 }
 
 object LakemendException {
@@ -81,9 +84,14 @@ object LakemendException {
     new LakemendException(error.toString, condition, s"[$condition] ${parts.mkString(" ")}")
   }
 
-  def apply(errorClass: String, condition: String, problem: String, cause: String = "", remedy: String = ""): LakemendException =
-    of(Bridge.request().put("class", errorClass).put("condition", condition)
-      .put("problem", problem).put("cause", cause).put("remedy", remedy))
+  /** `values`: what the error of Python has as attributes. */
+  def apply(errorClass: String, condition: String, problem: String, cause: String = "", remedy: String = "",
+      values: ObjectNode => Unit = _ => ()): LakemendException = {
+    val node = Bridge.request().put("class", errorClass).put("condition", condition)
+      .put("problem", problem).put("cause", cause).put("remedy", remedy)
+    values(node.putObject("values"))
+    of(node)
+  }
 
   def invalid(problem: String, cause: String = "", remedy: String = ""): LakemendException =
     apply("InvalidInputError", "LAKEMEND_INVALID_INPUT", problem, cause, remedy)
