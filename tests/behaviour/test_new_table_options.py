@@ -53,6 +53,20 @@ def properties(spark: SparkSession, door: str, table: str, path: str) -> dict[st
     return {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {name}").collect()}
 
 
+@pytest.mark.parametrize(
+    "statement", ["CREATE TABLE {} (id INT) USING {}", "CREATE OR REPLACE TABLE {} USING {} AS SELECT 1"]
+)
+def test_a_format_that_a_statement_names(spark: SparkSession, namespace: str, statement: str) -> None:
+    """Also where it is Spark's default source, which its writers name where the program names none."""
+    table = f"{namespace}.t"
+    for name in ("parquet", "PARQUET", "csv"):
+        with pytest.raises(InvalidInputError, match=f"there is no table format '{name}'"):
+            spark.sql(statement.format(table, name))
+    assert not spark.catalog.tableExists(table)
+    spark.sql(statement.format(table, "delta"))
+    assert "lakemend.format" not in {row.key for row in spark.sql(f"SHOW TBLPROPERTIES {table}").collect()}
+
+
 @pytest.mark.parametrize("door", CREATES)
 def test_properties_given_as_options(spark: SparkSession, namespace: str, location: str, door: str) -> None:
     CREATES[door](spark, spark.range(3), f"{namespace}.t", location)

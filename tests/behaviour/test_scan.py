@@ -577,7 +577,7 @@ class TestDamage:
     def test_a_column_of_another_type(self, spark: SparkSession, log: Log) -> None:
         log.write("text.parquet", pa.table({"x": ["a"]}))
         log.commit()
-        self.fails(spark, log, r"text\.parquet.*x")
+        self.fails(spark, log, r"text\.parquet.*stores column \W*x\W* as")
 
     def test_a_mask_with_a_wrong_checksum(self, spark: SparkSession, log: Log, numbers: pa.Table) -> None:
         log.write("f.parquet", numbers, mask=log.mask([1, 2], damage=1))

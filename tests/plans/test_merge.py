@@ -187,6 +187,17 @@ def test_explain_evaluates_nothing(table: Table, spark: SparkSession, source: Ca
     assert "BroadcastHashJoin" in explained(spark, merge(table))
 
 
+def test_a_hint_never_sends_the_target_to_several_tasks(table: Table, spark: SparkSession, source: Callable) -> None:
+    """Constraints stand between a MERGE's rows and their join's."""
+    source()
+    spark.sql(f"ALTER TABLE {table.name} ADD CONSTRAINT positive CHECK (id > -1)")
+    for clauses in (UPSERT, "WHEN MATCHED THEN DELETE", "WHEN NOT MATCHED BY SOURCE THEN DELETE"):
+        text = "\n".join(row[0] for row in spark.sql(f"EXPLAIN EXTENDED {merge(table, clauses)}").collect())
+        analyzed = text.split("== Analyzed Logical Plan ==")[1].split("== Optimized Logical Plan ==")[0]
+        joins = [line for line in analyzed.splitlines() if "Join" in line]
+        assert joins and all("leftHint=(strategy=no_broadcast_and_replication)" in join for join in joins), analyzed
+
+
 def test_an_ambiguous_source_is_counted_and_shown(table: Table, spark: SparkSession, source: Callable) -> None:
     version = table.version
     source("SELECT id % 9 AS id, id AS p, 'new' AS s FROM range(18)")

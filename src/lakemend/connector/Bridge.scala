@@ -57,14 +57,21 @@ object Bridge {
   }
 }
 
-/** An error of the brain, typed: Python raises the class named in `payload` again, the JVM sees the condition. */
-class LakemendException(val payload: String, condition: String, message: String, cause: Throwable = null)
-    extends RuntimeException(message, cause) with SparkThrowable {
+/**
+ * An error of the brain, typed: Python raises the class named in `payload` again, the JVM sees the condition. That a file is
+ * gone is all there is to say: where in the reader it was missed would fill the log several times.
+ */
+class LakemendException(
+    val payload: String, condition: String, message: String, cause: Throwable = null, val isMissingFile: Boolean = false)
+    extends RuntimeException(message, cause, true, !isMissingFile) with SparkThrowable {
   override def getCondition: String = condition
   override def getMessageParameters: JMap[String, String] = JMap.of("message", message)
   // Only a message made in Spark's own error file has a state there.
   override def getSqlState: String = "KD000"
   override def isInternalError: Boolean = false
+
+  /** The same, with what has led to it. */
+  def because(other: Throwable): LakemendException = new LakemendException(payload, condition, message, other, isMissingFile)
 }
 
 object LakemendException {
@@ -77,9 +84,14 @@ object LakemendException {
     new LakemendException(error.toString, condition, s"[$condition] ${parts.mkString(" ")}")
   }
 
-  def apply(errorClass: String, condition: String, problem: String, cause: String = "", remedy: String = ""): LakemendException =
-    of(Bridge.request().put("class", errorClass).put("condition", condition)
-      .put("problem", problem).put("cause", cause).put("remedy", remedy))
+  /** `values`: what the error of Python has as attributes. */
+  def apply(errorClass: String, condition: String, problem: String, cause: String = "", remedy: String = "",
+      values: ObjectNode => Unit = _ => ()): LakemendException = {
+    val node = Bridge.request().put("class", errorClass).put("condition", condition)
+      .put("problem", problem).put("cause", cause).put("remedy", remedy)
+    values(node.putObject("values"))
+    of(node)
+  }
 
   def invalid(problem: String, cause: String = "", remedy: String = ""): LakemendException =
     apply("InvalidInputError", "LAKEMEND_INVALID_INPUT", problem, cause, remedy)

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.lakemend.{AllowedChecks, AllowedExpressions, AlterSameTable, BeforeImage, ChecksLast, EmptyIsNull, Fates, FoundPlaces, GeneratedColumns, GivenNumbers, GroupedTasks, HoldRowChanges, InsertOverwrite, JoinPruning, MergePlan, NewTableOptions, PackUnused, PaddedTarget, PartitionsFirst, ReadsBeforeEvolution, ReplaceRows, SameTasks, SaveAsTable, ShowCreate, SparkBridge, StatementReads, SteadyCondition, UnsteadySource, WholeDelete, WholeTarget}
+import org.apache.spark.sql.lakemend._
 
 /** Found by every new session through META-INF/services. */
 class Extensions extends SparkSessionExtensionsProvider {
@@ -20,6 +20,7 @@ class Extensions extends SparkSessionExtensionsProvider {
     extensions.injectHintResolutionRule(_ => PathsInTime)
     extensions.injectHintResolutionRule(_ => HoldRowChanges)
     extensions.injectHintResolutionRule(_ => InsertOverwrite)
+    extensions.injectHintResolutionRule(NamedFormat(_))
     extensions.injectResolutionRule(PathsInCatalog(_))
     extensions.injectResolutionRule(_ => OlderVersions)
     extensions.injectResolutionRule(GeneratedColumns(_))

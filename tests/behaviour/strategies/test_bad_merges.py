@@ -39,10 +39,10 @@ BAD: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     "columns": ([ROW], {"columns": ["w"]}, ValueError, "no column w"),
     "sequence_by": ([ROW], {"sequence_by": "n"}, ValueError, "the source has no column for sequence_by, n"),
     "misspelt sequence_by": (
-        [{**ROW, "seen": 1}],
-        {"strategy": "scd2", "sequence_by": "sean"},
+        [{**ROW, "changed_at": 1}],
+        {"strategy": "scd2", "sequence_by": "chnaged_at"},
         ValueError,
-        "no column for sequence_by, sean; did you mean seen",
+        "no column for sequence_by, chnaged_at; did you mean changed_at",
     ),
     "forgotten sequence": (
         [{**ROW, "n": 1}], {"sequence_by": "n", "delete_when": "n = 1"}, ValueError, "soft_delete"),

@@ -44,7 +44,7 @@ object SaveAsTable extends Rule[LogicalPlan] {
 
   /** Without a format Spark's writer names the session's default one, which says nothing of itself; no statement of SQL does. */
   private def namesNoFormat(r: ReplaceTableAsSelect): Boolean =
-    r.origin.sqlText.isEmpty && r.tableSpec.provider.exists(_.equalsIgnoreCase(SQLConf.get.defaultDataSourceName))
+    !r.tableSpec.properties.contains(NamedFormat.Property) && r.tableSpec.provider.exists(_.equalsIgnoreCase(SQLConf.get.defaultDataSourceName))
 
   /** Spark passes the option `path` as the table's location; the brain refuses to move a table. */
   private def liesAt(catalog: LakeCatalog, ident: Identifier, location: String): Boolean = PathTables.exists(location) &&

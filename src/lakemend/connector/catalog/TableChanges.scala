@@ -11,7 +11,7 @@ import org.apache.spark.sql.connector.catalog.TableChange._
 import org.apache.spark.sql.connector.catalog.constraints.{Check, Constraint}
 import org.apache.spark.sql.connector.expressions.{NamedReference, Transform}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.lakemend.TableExpressions
+import org.apache.spark.sql.lakemend.{NamedFormat, TableExpressions}
 
 /** ALTER TABLE as the brain takes it (docs/architecture.md, *alter changes*). */
 object TableChanges {
@@ -81,7 +81,7 @@ object TableChanges {
 object TableRequests {
   private val notProperties = Set(TableCatalog.PROP_PROVIDER, TableCatalog.PROP_LOCATION, TableCatalog.PROP_COMMENT,
     TableCatalog.PROP_OWNER, TableCatalog.PROP_EXTERNAL, TableCatalog.PROP_IS_MANAGED_LOCATION, TableCatalog.PROP_TABLE_TYPE,
-    "path")
+    NamedFormat.Property, "path")
 
   /** Settings of a session that are properties of the tables it makes, as users of delta-spark have them. */
   private val Defaults = "spark.databricks.delta.properties.defaults."
@@ -93,8 +93,9 @@ object TableRequests {
     val node = Bridge.request().put("mode", mode)
     node.set[JsonNode]("schema", Bridge.mapper.readTree(schema.json))
     node.set[JsonNode]("partitioning", partitioning(info.partitions))
-    // Spark's writers name the session's default source where the program names none.
-    asked.get(TableCatalog.PROP_PROVIDER).filterNot(_.equalsIgnoreCase(SQLConf.get.defaultDataSourceName)).foreach(node.put("format", _))
+    val format = asked.get(NamedFormat.Property)
+      .orElse(asked.get(TableCatalog.PROP_PROVIDER).filterNot(_.equalsIgnoreCase(SQLConf.get.defaultDataSourceName)))
+    format.foreach(node.put("format", _))
     asked.get(TableCatalog.PROP_LOCATION).foreach(node.put("location", _))
     asked.get(TableCatalog.PROP_COMMENT).foreach(node.put("comment", _))
     val properties = node.putObject("properties")

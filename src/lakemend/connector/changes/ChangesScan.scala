@@ -1,7 +1,5 @@
 package lakemend.changes
 
-import java.io.FileNotFoundException
-import java.nio.file.NoSuchFileException
 import java.util.OptionalLong
 
 import lakemend.LakemendException
@@ -110,22 +108,17 @@ class ChangesReaderFactory(rows: SliceReaderFactory, records: SliceReaderFactory
 class ChangesReader[T](reader: PartitionReader[T], table: String) extends PartitionReader[T] {
   override def next(): Boolean =
     try reader.next()
-    catch { case e: LakemendException if isMissing(e.getCause) => throw gone(e) }
+    catch { case e: LakemendException if e.isMissingFile => throw gone(e) }
 
   override def get(): T = reader.get()
 
   override def close(): Unit = reader.close()
 
-  private def isMissing(e: Throwable): Boolean = e match {
-    case _: FileNotFoundException | _: NoSuchFileException => true
-    case _ => false
-  }
-
   private def gone(e: LakemendException): LakemendException = {
     val error = LakemendException("VersionNotFoundError", "LAKEMEND_VERSION_NOT_FOUND",
-      s"the changes of $table cannot be read back so far", s"a file that holds them is gone: ${e.getCause.getMessage}; " +
+      s"the changes of $table cannot be read back so far", s"a file that holds them is gone; " +
         "a vacuum deletes files that no version within the retention period uses",
       "start at a later version; delta.deletedFileRetentionDuration says how long files are kept")
-    new LakemendException(error.payload, error.getCondition, error.getMessage, e)
+    new LakemendException(error.payload, error.getCondition, error.getMessage, e, isMissingFile = true)
   }
 }

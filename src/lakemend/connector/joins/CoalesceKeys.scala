@@ -96,12 +96,21 @@ object CoalesceKeys extends Rule[SparkPlan] {
     val bytes = Array.ofDim[Long](count)
     if (ends.exists(_.outputPartitioning.numPartitions != count) || count <= cores * TasksPerCore) stage
     else {
+      ends.foreach(requireAscending)
       ends.map(sizes).foreach(_.zipWithIndex.foreach { case ((size, files), i) => bytes(i) += size + files * OpeningBytes })
       val target = math.min(TaskBytes, math.max(bytes.sum / (cores * TasksPerCore), 1L))
       val ranges = CoalesceKeys.ranges(bytes, target)
       if (ranges.length * 2 > count) stage
       else stage.transformUp { case end if ends.exists(_ eq end) => CoalesceKeysExec(end, ranges) }
     }
+  }
+
+  /** Rows of neighbours are said to come in order: so they do where values ascend, as they do in every Spark known. */
+  private def requireAscending(end: SparkPlan): Unit = {
+    val keyed = end.outputPartitioning.asInstanceOf[KeyedPartitioning]
+    if (keyed.partitionKeys.sliding(2).exists { case Seq(one, next) => keyed.keyOrdering.gt(one, next); case _ => false })
+      throw new IllegalStateException("this Spark does not read partition values in ascending order: " +
+        "set spark.lakemend.planning.preserveDataGrouping to false, and report it with Spark's version")
   }
 
   /** Bytes and files of each partition that the plan puts out. */

@@ -15,7 +15,7 @@ object ReadErrors {
     val chain = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).take(20).toSeq
     if (chain.exists(isOurs)) error
     else chain.collectFirst {
-      case e @ (_: FileNotFoundException | _: NoSuchFileException) => missing(file, table, e)
+      case _: FileNotFoundException | _: NoSuchFileException => missing(file, table)
       case e: SchemaColumnConvertNotSupportedException => wrongType(file, table, e)
       case e @ (_: EOFException | _: ParquetRuntimeException) => unreadable(file, table, e)
       case e @ (_: IOException | _: RuntimeException) if isDecoding(e) => unreadable(file, table, e)
@@ -23,14 +23,14 @@ object ReadErrors {
     }.getOrElse(error)
   }
 
-  def unreadableMask(place: String, e: Throwable): LakemendException = withCause(e, e match {
+  def unreadableMask(place: String, e: Throwable): LakemendException = (e match {
     case _: FileNotFoundException => LakemendException.corrupt(
       s"the deletion vector $place is missing",
       "the file was deleted, for instance by a vacuum with too short a retention",
       "read the latest version, restore the file from a backup, or restore the table to a version without it")
     case _ => LakemendException.corrupt(s"the deletion vector $place cannot be read", message(e),
       "restore the file from a backup, or restore the table to an older version")
-  })
+  }).because(e)
 
   /** The log says how many rows a file has, and it has `found` at least. */
   def moreRows(file: DataFile, table: String, found: Long): LakemendException = LakemendException.corrupt(
@@ -44,26 +44,27 @@ object ReadErrors {
     case _ => false
   }
 
-  private def missing(file: String, table: String, e: Throwable): Throwable = withCause(e, LakemendException.corrupt(
-    s"table $table needs the data file $file, which is missing",
-    "the file was deleted although this version of the table uses it, for instance by a vacuum with too short a " +
-      "retention",
-    "read the latest version, restore the file from a backup, or restore the table to a version without it"))
+  private def missing(file: String, table: String): Throwable = {
+    val e = LakemendException.corrupt(s"table $table needs the data file $file, which is missing",
+      "the file was deleted although this version of the table uses it, for instance by a vacuum with too short a retention",
+      "read the latest version, restore the file from a backup, or restore the table to a version without it")
+    new LakemendException(e.payload, e.getCondition, e.getMessage, isMissingFile = true)
+  }
 
-  private def unreadable(file: String, table: String, e: Throwable): Throwable = withCause(e, LakemendException.corrupt(
+  private def unreadable(file: String, table: String, e: Throwable): Throwable = LakemendException.corrupt(
     s"the data file $file of table $table cannot be read as Parquet", message(e),
-    "restore the file from a backup, or restore the table to a version without it"))
+    "restore the file from a backup, or restore the table to a version without it").because(e)
 
   private def wrongType(file: String, table: String, e: SchemaColumnConvertNotSupportedException): Throwable =
-    withCause(e, LakemendException.corrupt(
+    LakemendException.corrupt(
       s"the data file $file of table $table stores column ${e.getColumn} as ${e.getPhysicalType}, " +
         s"which cannot be read as ${e.getLogicalType}",
       "the file was written with another schema than the table's",
-      "restore the table to a version without the file, or rewrite the file with the table's types"))
+      "restore the table to a version without the file, or rewrite the file with the table's types").because(e)
 
-  private def storage(file: String, table: String, e: Throwable): Throwable = withCause(e, LakemendException(
+  private def storage(file: String, table: String, e: Throwable): Throwable = LakemendException(
     "StorageError", "LAKEMEND_STORAGE", s"reading the data file $file of table $table failed", message(e),
-    "check that the storage can be reached and that Spark may read the file, then run the query again"))
+    "check that the storage can be reached and that Spark may read the file, then run the query again").because(e)
 
   /** Thrown by code that makes sense of the file's bytes, not by what fetches them. */
   private def isDecoding(e: Throwable): Boolean =
@@ -76,7 +77,4 @@ object ReadErrors {
 
   private def message(e: Throwable): String = 
     Option(e.getMessage).flatMap(_.linesIterator.nextOption()).getOrElse(e.getClass.getSimpleName)
-
-  private def withCause(cause: Throwable, e: LakemendException): LakemendException =
-    new LakemendException(e.payload, e.getCondition, e.getMessage, cause)
 }

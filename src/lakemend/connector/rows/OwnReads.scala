@@ -1,6 +1,6 @@
 package lakemend.rows
 
-import lakemend.catalog.{LakeTable, TableKey}
+import lakemend.catalog.{LakeCatalog, LakeTable, StatementCatalog, TableKey}
 import lakemend.changes.ChangesPart
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Alias, AttributeReference, AttributeSet, Expression, If, NamedExpression}
@@ -18,10 +18,16 @@ case class OwnReads(spark: SparkSession) extends (LogicalPlan => Unit) {
     case write: RowLevelWrite => write.operation match {
       case operation: RowOperation =>
         val sets = if (operation.command == Command.UPDATE) assigned(write.query, AttributeSet(write.table.output)) else None
-        operation.learn(_.copy(readsMore = reads(plan, operation.key), assigned = sets))
+        operation.learn(_.copy(readsMore = reads(plan, operation.key), assigned = sets, isPinned = isPinned(write.originalTable)))
       case _ =>
     }
     case _ =>
+  }
+
+  /** Spark gives every statement that it runs a catalog of its own; one that is explained or checked has none. */
+  private def isPinned(target: LogicalPlan): Boolean = target match {
+    case r: DataSourceV2Relation => r.catalog.forall(c => !c.isInstanceOf[LakeCatalog] || c.isInstanceOf[StatementCatalog])
+    case _ => true
   }
 
   // The target itself stands in the plan as the operation's own table.

@@ -183,30 +183,22 @@ object ReplacePredicate {
 
   private def isImplicit(c: Cast): Boolean = c.getTagValue(Cast.USER_SPECIFIED_CAST).isEmpty
 
-  def invalid(predicate: String, reason: String, meta: TableMeta): LakemendException = error("InvalidPredicateError",
+  def invalid(predicate: String, reason: String, meta: TableMeta): LakemendException = LakemendException("InvalidPredicateError",
     "LAKEMEND_INVALID_PREDICATE", s"rows of ${meta.name} cannot be replaced where $predicate", reason,
     "write a condition over the table's columns, as after WHERE; nothing was changed",
     _.put("predicate", predicate).put("reason", reason))
 
   private def unsupported(operator: String, condition: Expression, reason: String, meta: TableMeta): LakemendException =
-    error("UnsupportedOperatorError", "LAKEMEND_UNSUPPORTED_OPERATOR",
+    LakemendException("UnsupportedOperatorError", "LAKEMEND_UNSUPPORTED_OPERATOR",
       s"$operator cannot be used to say which rows of ${meta.name} are replaced", reason,
       "compute the value first and pass it as a literal; nothing was changed",
       _.put("operator", operator).put("predicate", text(condition)))
 
   private def mismatch(predicate: String, column: String, expected: DataType, actual: String, meta: TableMeta): LakemendException =
-    error("TypeMismatchError", "LAKEMEND_TYPE_MISMATCH", s"column $column of ${meta.name} cannot be compared with $actual",
+    LakemendException("TypeMismatchError", "LAKEMEND_TYPE_MISMATCH", s"column $column of ${meta.name} cannot be compared with $actual",
       s"the column is ${expected.sql}, and $actual does not become one (in $predicate)",
       s"write the value as ${expected.sql}; nothing was changed",
       _.put("predicate", predicate).put("column", column).put("expected", expected.simpleString).put("actual", actual))
-
-  def error(errorClass: String, condition: String, problem: String, cause: String, remedy: String,
-      values: ObjectNode => ObjectNode = identity): LakemendException = {
-    val node = Bridge.request().put("class", errorClass).put("condition", condition)
-      .put("problem", problem).put("cause", cause).put("remedy", remedy)
-    values(node.putObject("values"))
-    LakemendException.of(node)
-  }
 
   /** The text of a Spark error without its condition, state and excerpt of the query. */
   private def firstLine(e: AnalysisException): String = {

@@ -73,15 +73,14 @@ class Watch(meta: TableMeta, predicate: String, complaints: Complaints) {
 object Watch {
   def error(table: String, predicate: String, count: Long, sample: Seq[String]): LakemendException = {
     val rows = if (count == 1) "one incoming row does" else s"$count incoming rows do"
-    val node = Bridge.request().put("class", "RowsOutsidePredicateError").put("condition", "LAKEMEND_ROWS_OUTSIDE_PREDICATE")
-      .put("problem", s"$rows not satisfy $predicate, for example ${sample.head}")
-      .put("cause", s"they would lie outside of what is replaced in $table, and be there twice after the next such write")
-      .put("remedy", "filter the rows, or widen the predicate; the option replaceWhere.constraintCheck=false (check=False) " +
-        "lets them in. Nothing was changed")
-    val values = node.putObject("values").put("count", count).put("predicate", predicate)
-    val shown = values.putArray("sample")
-    sample.foreach(text => Try(Bridge.mapper.readTree(text)).fold(_ => shown.add(text), shown.add(_)))
-    LakemendException.of(node)
+    LakemendException("RowsOutsidePredicateError", "LAKEMEND_ROWS_OUTSIDE_PREDICATE",
+      s"$rows not satisfy $predicate, for example ${sample.head}",
+      s"they would lie outside of what is replaced in $table, and be there twice after the next such write",
+      "filter the rows, or widen the predicate; the option replaceWhere.constraintCheck=false (check=False) lets them in. " +
+        "Nothing was changed", { values =>
+        val shown = values.put("count", count).put("predicate", predicate).putArray("sample")
+        sample.foreach(text => Try(Bridge.mapper.readTree(text)).fold(_ => shown.add(text), shown.add(_)))
+      })
   }
 }
 

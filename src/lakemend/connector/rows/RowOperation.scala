@@ -6,7 +6,7 @@ import java.util.concurrent.ConcurrentLinkedQueue
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.node.ObjectNode
-import lakemend.{Bridge, LakemendException}
+import lakemend.{LakemendException, Wire}
 import lakemend.catalog.{MetadataColumns, Reads, RowsRead, TableKey, TableMeta}
 import lakemend.read.{DataFile, LakeScan, LakeScanBuilder, RowChange}
 import lakemend.write.{WriteJob, WrittenFile}
@@ -70,6 +70,13 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
   def scan: Option[LakeScan] = scanned
 
   protected def job(info: LogicalWriteInfo): WriteJob = new WriteJob(meta, info, send) {
+    /** In a Spark that reads them as any query does, source and target could be of different versions, and changes of others
+      * be overwritten: nobody would know what the statement has read. */
+    override def listen(): Unit =
+      if (known.isPinned) super.listen()
+      else throw new IllegalStateException(s"this Spark does not give the ${command.name} of ${meta.name} a catalog of its own: " +
+        "report it with Spark's version. Nothing was changed")
+
     override def commit(request: ObjectNode): Unit = {
       end()
       known.ambiguous.foreach(refuse)
@@ -91,13 +98,12 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
   private def refuse(watch: Witness): Unit = if (watch.complaints.count > 0) {
     val rows = if (watch.complaints.count == 1) "one row" else s"${watch.complaints.count} rows"
     val sample = watch.complaints.sample.mkString("; ")
-    throw LakemendException.of(Bridge.request().put("class", "AmbiguousMergeError").put("condition", "LAKEMEND_AMBIGUOUS_MERGE")
-      .put("problem", s"$rows of ${meta.name} match more than one row of the MERGE's source, for example those with $sample")
-      .put("cause", "the source holds several rows for them, and nothing says which of these wins")
-      .put("remedy", "leave one row for each in the source, for example with row_number() over (partition by key order by …) = 1, " +
-        "or make the ON condition match fewer")
-      .set[ObjectNode]("values", Bridge.mapper.valueToTree[ObjectNode](
-        java.util.Map.of("count", watch.complaints.count, "sample", watch.complaints.sample.toArray))))
+    throw LakemendException("AmbiguousMergeError", "LAKEMEND_AMBIGUOUS_MERGE",
+      s"$rows of ${meta.name} match more than one row of the MERGE's source, for example those with $sample",
+      "the source holds several rows for them, and nothing says which of these wins",
+      "leave one row for each in the source, for example with row_number() over (partition by key order by …) = 1, " +
+        "or make the ON condition match fewer",
+      values => Wire.texts(values.put("count", watch.complaints.count), "sample", watch.complaints.sample))
   }
 }
 
@@ -105,6 +111,8 @@ abstract class RowOperation(meta: TableMeta, info: RowLevelOperationInfo, reads:
 case class Statement(
     /** Whether it reads the table for more than the rows it changes: see `OwnReads`. */
     readsMore: Boolean = true,
+    /** Whether its tables are read through a catalog of its own. */
+    isPinned: Boolean = true,
     /** The columns an UPDATE sets, as far as that is known. */
     assigned: Option[Seq[String]] = None,
     /** A MERGE that does nothing to target rows without a match, so that files without one stay as they are. */

@@ -1,6 +1,6 @@
 package lakemend.write
 
-import lakemend.{Bridge, LakemendException}
+import lakemend.LakemendException
 import org.apache.spark.sql.catalyst.expressions.SpecializedGetters
 import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.types._
@@ -69,13 +69,8 @@ object NullCheck {
     }
   }
 
-  def violation(column: String): LakemendException = {
-    val error = Bridge.request()
-      .put("class", "ConstraintViolationError").put("condition", "LAKEMEND_CONSTRAINT_VIOLATION")
-      .put("problem", s"column $column is NOT NULL and a row holds NULL there")
-      .put("cause", "in a partition column an empty string is NULL too; nothing was written")
-      .put("remedy", s"fill in $column, or drop its NOT NULL with ALTER TABLE")
-    error.putObject("values").put("column", column)
-    LakemendException.of(error)
-  }
+  def violation(column: String): LakemendException = LakemendException("ConstraintViolationError", "LAKEMEND_CONSTRAINT_VIOLATION",
+    s"column $column is NOT NULL and a row holds NULL there",
+    "in a partition column an empty string is NULL too; nothing was written",
+    s"fill in $column, or drop its NOT NULL with ALTER TABLE", _.put("column", column))
 }

@@ -18,9 +18,8 @@ object WriteErrors {
 
   private def storage(location: String, e: IOException): LakemendException = {
     val said = Option(e.getMessage).flatMap(_.linesIterator.nextOption()).getOrElse("no message")
-    val error = LakemendException("StorageError", "LAKEMEND_STORAGE", s"a file could not be written at $location",
+    LakemendException("StorageError", "LAKEMEND_STORAGE", s"a file could not be written at $location",
       s"${e.getClass.getSimpleName}: $said",
-      "nothing was committed: check that there is space and that Spark may write there, then run the statement again")
-    new LakemendException(error.payload, error.getCondition, error.getMessage, e)
+      "nothing was committed: check that there is space and that Spark may write there, then run the statement again").because(e)
   }
 }
