@@ -37,6 +37,11 @@ FAST = {
     # Tests say the same to small tables again and again: what was compiled for it is kept, and not the last 100 alone.
     "spark.sql.codegen.cache.maxEntries": "5000",
     "spark.rdd.compress": "false",
+    # The number of a stage in the name of its class would make the same code another.
+    "spark.sql.codegen.useIdInClassName": "false",
+    # What the events of a query say of its plan, and where in Python a column was made: nobody reads either.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.log.level": "ERROR",
 }
 

@@ -13,7 +13,13 @@ from pyspark.sql import functions as F
 import lakemend
 from lakemend.errors import TableNotFoundError
 
-MODES = [(mode, feed) for mode in ("copy-on-write", "merge-on-read") for feed in (False, True)]
+# Files are written again without a feed, and masked with one; the others in ./run test-long.
+MODES = [
+    ("copy-on-write", False),
+    ("merge-on-read", True),
+    pytest.param("copy-on-write", True, marks=pytest.mark.slow),
+    pytest.param("merge-on-read", False, marks=pytest.mark.slow),
+]
 
 
 def rows(frame: DataFrame) -> list[tuple[Any, ...]]:

@@ -299,6 +299,7 @@ class TestHadoopFileSystem:
         assert spark.read.format("lakemend").load(store.url).count() == 20
 
 
+@pytest.mark.faults
 def test_stop_and_start_again(tmp_path: Path) -> None:
     """Also what an attached session, its successor and a session without the brain do, in one process."""
     run(
@@ -341,6 +342,7 @@ def test_stop_and_start_again(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.faults
 def test_spark_submit(tmp_path: Path) -> None:
     submit = Path(sys.executable).parent / "spark-submit"
     said = run(
@@ -362,6 +364,7 @@ def test_spark_submit(tmp_path: Path) -> None:
     assert said.count(" INFO ") < 20, "spark-submit's own remarks before the program runs"
 
 
+@pytest.mark.faults
 def test_the_java_from_pypi(tmp_path: Path) -> None:
     """A machine without Java: only the directory of the coreutils on the PATH, and no `java` in it."""
     tools = tmp_path / "tools"

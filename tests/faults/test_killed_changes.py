@@ -1,9 +1,9 @@
 """kill -9 in the middle of UPDATE, MERGE, DELETE and replaceWhere, in both modes.
 
 Whenever it happens, the table is the version before or the one after, row by row; the next statement goes on from
-there; and `vacuum --dry-run` names exactly the files that no version names. The default run looks at a few moments of
-one driver; `./run test-faults` at LAKEMEND_KILL_MOMENTS (default 200) of several drivers, each of which is killed in
-the end. LAKEMEND_KILL_SEED repeats a run as far as time lets it.
+there; and `vacuum --dry-run` names exactly the files that no version names. `./run test-faults` looks at
+LAKEMEND_KILL_MOMENTS (default 200) of several drivers, each of which is killed in the end, and before that at a few of
+one. LAKEMEND_KILL_SEED repeats a run as far as time lets it.
 """
 
 from __future__ import annotations
@@ -215,6 +215,7 @@ def tables(spark: SparkSession, tmp_path: Path) -> list[Changed]:
     return [Changed.create(spark, tmp_path / mode, mode) for mode in MODES]
 
 
+@pytest.mark.faults
 def test_a_killed_row_change_leaves_the_old_or_the_new_version(
     spark: SparkSession, tables: list[Changed], tmp_path: Path
 ) -> None:

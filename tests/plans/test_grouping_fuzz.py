@@ -50,7 +50,7 @@ def compare(spark: SparkSession, namespace: str, seed: int) -> list[Ran]:
 
 
 # 149: a filter by a broadcast of grouped rows, which are planned twice.
-@pytest.mark.parametrize("seed", [0, 3, 149])
+@pytest.mark.parametrize("seed", [149])
 def test_some(spark: SparkSession, namespace: str, seed: int) -> None:
     compare(spark, namespace, seed)
 
@@ -63,6 +63,6 @@ def test_they_reach_what_they_are_for(spark: SparkSession, namespace: str) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2, 4, *range(100, 220)])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, *range(100, 149), *range(150, 220)])
 def test_many(spark: SparkSession, namespace: str, seed: int) -> None:
     compare(spark, namespace, seed)

@@ -54,7 +54,7 @@ def compare(spark: SparkSession, namespace: str, seed: int, queries: int = QUERI
 
 @pytest.mark.parametrize("seed", range(1))
 def test_some(spark: SparkSession, namespace: str, seed: int) -> None:
-    compare(spark, namespace, seed)
+    compare(spark, namespace, seed, queries=8)
 
 
 def test_a_scan_in_two_plans_that_the_first_has_filtered(spark: SparkSession, namespace: str) -> None:

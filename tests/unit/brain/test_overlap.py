@@ -39,12 +39,16 @@ def rows(draw: Any) -> dict[str, Any]:
     return row | {"_file": "file:///t/f0"}
 
 
-@settings(max_examples=1000, deadline=None)
-@given(predicates, predicates, st.lists(rows(), min_size=1, max_size=8))
-def test_no_row_satisfies_predicates_said_to_be_apart(one: Any, other: Any, sample: Sequence[dict[str, Any]]) -> None:
+def no_row_satisfies_predicates_said_to_be_apart(one: Any, other: Any, sample: Sequence[dict[str, Any]]) -> None:
     both = [row for row in sample if truth(one, row) is True and truth(other, row) is True]
     if both:
         assert may_overlap(one, other, META), both[0]
+
+
+@pytest.mark.parametrize("examples", [400, pytest.param(2000, marks=pytest.mark.slow)])
+def test_no_row_satisfies_predicates_said_to_be_apart(examples: int) -> None:
+    drawn = given(predicates, predicates, st.lists(rows(), min_size=1, max_size=8))
+    settings(max_examples=examples, deadline=None)(drawn(no_row_satisfies_predicates_said_to_be_apart))()
 
 
 @settings(max_examples=300, deadline=None)

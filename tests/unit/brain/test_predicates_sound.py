@@ -7,6 +7,7 @@ import struct
 from datetime import date
 from decimal import Decimal
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from memory_format import MemoryFile, MemorySnapshot
@@ -197,9 +198,7 @@ predicates = st.recursive(
 )
 
 
-@settings(max_examples=600, deadline=None)
-@given(files(), predicates)
-def test_answers_hold_for_every_row(table, predicate):
+def answers_hold_for_every_row(table, predicate):
     data, rows = table
     answers = evaluate(predicate, of_snapshot(MemorySnapshot(0, META, data))).to_pylist()
     for answer, members in zip(answers, rows):
@@ -210,9 +209,12 @@ def test_answers_hold_for_every_row(table, predicate):
             assert all(outcomes)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
-@given(files(), predicates)
-def test_partition_columns_alone_are_decided(table, predicate):
+@pytest.mark.parametrize("examples", [250, pytest.param(1500, marks=pytest.mark.slow)])
+def test_answers_hold_for_every_row(examples):
+    settings(max_examples=examples, deadline=None)(given(files(), predicates)(answers_hold_for_every_row))()
+
+
+def partition_columns_alone_are_decided(table, predicate):
     data, rows = table
     names, stack = set(), [predicate]
     while stack:
@@ -223,3 +225,9 @@ def test_partition_columns_alone_are_decided(table, predicate):
     answers = evaluate(predicate, of_snapshot(MemorySnapshot(0, META, data))).to_pylist()
     for answer, members in zip(answers, rows):
         assert answer is (truth(predicate, members[0]) is True)
+
+
+@pytest.mark.parametrize("examples", [120, pytest.param(600, marks=pytest.mark.slow)])
+def test_partition_columns_alone_are_decided(examples):
+    lenient = settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+    lenient(given(files(), predicates)(partition_columns_alone_are_decided))()
