@@ -1,7 +1,7 @@
 package org.apache.spark.sql.lakemend
 
 import lakemend.read.LakeScan
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.{DynamicPruningSubquery, Expression, PlanExpression}
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, AggregateFunction}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -17,8 +17,11 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
  * after the other, lies between it and such an operator.
  */
 object SameTasks extends Rule[LogicalPlan] {
+  // A filter asks for the keys of one side of a join by a plan of its own: it has to stay the plan of that side.
   override def apply(plan: LogicalPlan): LogicalPlan = plan.transform {
     case node if minds(node) => node.mapChildren(ungrouped)
+  }.transformAllExpressions {
+    case filter: DynamicPruningSubquery => filter.copy(buildQuery = apply(filter.buildQuery))(filter.broadcastValueProjection)
   }
 
   private def minds(node: LogicalPlan): Boolean = node match {
@@ -37,7 +40,8 @@ object SameTasks extends Rule[LogicalPlan] {
   private def isOfTask(e: Expression): Boolean = e match {
     // What comes first, or in which order: it is never the same, wherever rows lie.
     case _: AggregateFunction | _: AggregateExpression => false
-    case _: Immovable | _: Witness | _: SecondTime => false
+    // A subquery says the same to every row.
+    case _: PlanExpression[_] | _: Immovable | _: Witness | _: SecondTime => false
     case other => !other.deterministic && other.children.forall(_.deterministic)
   }
 
