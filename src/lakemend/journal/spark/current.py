@@ -18,6 +18,7 @@ from lakemend.table.names import quoted
 _BROADCAST = 2_000_000
 _RANK = "__lakemend_rank"
 _KEY = "__lakemend_key_"
+_VERSION = "__lakemend_version"
 
 
 def current_rows(pinned: Pinned, key: Sequence[str], version: str, subsequent: str) -> DataFrame:
@@ -25,16 +26,20 @@ def current_rows(pinned: Pinned, key: Sequence[str], version: str, subsequent: s
     live = F.col(quoted(subsequent)).isNull()
     if pinned.settled is None:
         return newest_rows(pinned.journal, key, version).where(live)
-    settled = pinned.settled
     if pinned.recent is None:
-        return settled
-    names = [f"{_KEY}{i}" for i in range(len(key))]
-    newer = pinned.recent.select(*[F.col(quoted(k)).alias(name) for k, name in zip(key, names, strict=True)])
+        return pinned.settled
+    # Only recent rows can be newer than another one: the journal is read once, and they are looked up.
+    rows, names = pinned.journal, [f"{_KEY}{i}" for i in range(len(key))]
+    newer = pinned.recent.select(
+        *[F.col(quoted(k)).alias(name) for k, name in zip(key, names, strict=True)],
+        F.col(quoted(version)).alias(_VERSION),
+    )
+    if not pinned.recent_is_one_version:
+        newer = newer.groupBy(*names).agg(F.max(_VERSION).alias(_VERSION))
     if pinned.recent_rows is not None and pinned.recent_rows <= _BROADCAST:
         newer = F.broadcast(newer)
-    same = [settled[quoted(k)] == newer[name] for k, name in zip(key, names, strict=True)]
-    untouched = settled.join(newer, same, "left_anti")
-    return untouched.unionAll(newest_rows(pinned.recent, key, version).where(live))
+    same = [rows[quoted(k)] == newer[name] for k, name in zip(key, names, strict=True)]
+    return rows.join(newer, [*same, rows[quoted(version)] < newer[_VERSION]], "left_anti").where(live)
 
 
 def newest_rows(rows: DataFrame, key: Sequence[str], version: str) -> DataFrame:

@@ -47,6 +47,6 @@ def fitted(field: T.StructField, value: Column | None = None) -> Column:
         return value
     length = int(found.group(2))
     filled = F.rpad(value, length, " ") if found.group(1).lower() == "char" else value
-    too_long = F.call_function("raise_error", F.lit("EXCEED_LIMIT_LENGTH"), F.create_map(F.lit("limit"), F.lit(length)))
+    too_long = F.raise_error(F.lit(f"a value of {field.name} is longer than {found.group(0).upper()}"))
     cut = F.when(F.length(F.rtrim(value)) <= length, F.substring(value, 1, length)).otherwise(too_long.cast("string"))
     return F.when(value.isNull() | (F.length(value) <= length), filled).otherwise(cut)

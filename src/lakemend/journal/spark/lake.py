@@ -63,9 +63,12 @@ class LakeStorage:
         boundary = self._settled(snapshot, bounds)
         last = self._last(snapshot, bounds, journal)
         settled = recent = None
+        one_version = False
         if boundary is not None:
             column, limit = F.col(quoted(self.version)), F.expr(self.versions.sql(boundary))
-            above = int(bounds.rows[bounds.low > boundary].sum())
+            later = bounds.low > boundary
+            above = int(bounds.rows[later].sum())
+            one_version = above > 0 and bounds.knows_high and len({*bounds.low[later], *bounds.high[later]}) == 1
             settled = journal if above == 0 else journal.where(column <= limit)
             recent = None if above == 0 else journal.where(column > limit)
             last = max(self.versions.after(boundary), boundary if last is None else last)
@@ -78,6 +81,7 @@ class LakeStorage:
             int(bounds.rows.sum()) if bounds.counted else None,
             None if boundary is None else above,
             lambda: with_archive(self, journal),
+            one_version,
         )
 
     def _last(self, snapshot: Snapshot, bounds: _Bounds, journal: DataFrame) -> int | None:

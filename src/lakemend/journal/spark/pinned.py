@@ -34,6 +34,8 @@ class Pinned:
     recent_rows: int | None
     # Journal and archive as one: each version of a key once, with the subsequent version of none but deletions.
     history: Callable[[], DataFrame]
+    # Then none of them is newer than another one. False where it is not known, too.
+    recent_is_one_version: bool = False
     moment: object = None  # what the storage itself wants to know again
 
     @property

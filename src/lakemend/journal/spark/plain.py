@@ -89,6 +89,7 @@ class PlainStorage:
             None if by_hand else state.rows,
             None if by_hand else state.unsettled,
             lambda: self._history(state, journal),
+            not others and len({path.rsplit("/", 1)[0] for path in recent}) == 1,
             (state, others),
         )
 
