@@ -26,8 +26,9 @@ settings.load_profile("lakemend")
 FAST = {
     "spark.driver.memory": "2g",
     # With one compiler alone Java makes room for 48 MB of compiled code, and sweeps it all the time once it is full.
+    # Whenever its classes or its rows fill what it first keeps for them, it collects all garbage before it takes more.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC "
-    "-Xmn1g -Dderby.system.durability=test",
+    "-XX:MetaspaceSize=512m -Xms2g -Xmn1g -Dderby.system.durability=test",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",

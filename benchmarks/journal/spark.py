@@ -23,10 +23,11 @@ GENERATED = (
 )
 UPDATE = "SET a = a + 1, s = concat(s, '!') WHERE xxhash64(id) % 10 = 0"
 PLACES = {"lake": "lake.bench", "plain Parquet": "spark_catalog.bench"}
-# What is done with the rows: as much as can be, and as little.
+# What is done with the rows; every column is read by the first one.
 QUERIES: dict[str, str] = {
     "every column of every row": "SELECT * FROM {}",
     "sum of a column": "SELECT sum(a) AS x FROM {}",
+    "aggregate by a column": "SELECT part, count(*) AS n, sum(a) AS a, avg(b) AS b FROM {} GROUP BY part",
 }
 
 

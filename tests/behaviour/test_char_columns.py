@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 
 import pytest
@@ -12,20 +13,24 @@ from pyspark.sql import functions as F
 import lakemend
 from lakemend import Table
 from tests.behaviour.replace.doors import KINDS_OF_DOOR
+from tests.copies import copied
 
 MODES = ("copy-on-write", "merge-on-read")
 ROWS = "SELECT * FROM VALUES (1L, 'a', 'x'), (2L, 'b', 'y'), (3L, 'bb', 'y'), (4L, NULL, NULL) AS v(id, c, p)"
 
 
 def make(spark: SparkSession, namespace: str, mode: str, feed: bool = False) -> Table:
-    name = f"{namespace}.t"
+    """A new one each time."""
+    name = f"{namespace}.t{uuid.uuid4().hex}"
+    return copied(spark, (__name__, mode, feed), name, lambda path: make_at(spark, path, mode, feed))
+
+
+def make_at(spark: SparkSession, path: str, mode: str, feed: bool) -> None:
     spark.sql(
-        f"CREATE OR REPLACE TABLE {name} (id BIGINT, c CHAR(3), p CHAR(2)) PARTITIONED BY (p) TBLPROPERTIES "
+        f"CREATE TABLE lake.delta.`{path}` (id BIGINT, c CHAR(3), p CHAR(2)) PARTITIONED BY (p) TBLPROPERTIES "
         f"('write.delete.mode' = '{mode}', 'delta.enableChangeDataFeed' = '{str(feed).lower()}')"
     )
-    table = lakemend.table(spark, name)
-    table.append(spark.sql(ROWS))
-    return table
+    lakemend.table(spark, path).append(spark.sql(ROWS))
 
 
 def ids(table: Table) -> list[int]:
@@ -174,11 +179,16 @@ AS_STRINGS = "spark.sql.legacy.charVarcharAsString"
 
 
 def make_bare(spark: SparkSession, namespace: str, mode: str, feed: bool = False, by: str = "") -> Table:
-    """Rows 1, 2 and 3 have the same CHAR as SELECT reads it; row 1 lies in a file of its own."""
-    name = f"{namespace}.bare"
+    """A new one each time. Rows 1, 2 and 3 have the same CHAR as SELECT reads it; row 1 lies in a file of its own."""
+    name, kind = f"{namespace}.bare{uuid.uuid4().hex}", (__name__, "bare", mode, feed, by)
+    return copied(spark, kind, name, lambda path: make_bare_at(spark, path, mode, feed, by))
+
+
+def make_bare_at(spark: SparkSession, path: str, mode: str, feed: bool, by: str) -> None:
+    name = f"lake.delta.`{path}`"
     modes = ", ".join(f"'write.{verb}.mode' = '{mode}'" for verb in ("update", "delete", "merge"))
     spark.sql(
-        f"CREATE OR REPLACE TABLE {name} (id BIGINT, c CHAR(3)) {by and f'PARTITIONED BY ({by})'} "
+        f"CREATE TABLE {name} (id BIGINT, c CHAR(3)) {by and f'PARTITIONED BY ({by})'} "
         f"TBLPROPERTIES ({modes}, 'delta.enableChangeDataFeed' = '{str(feed).lower()}')"
     )
     spark.conf.set(AS_STRINGS, "true")
@@ -187,7 +197,6 @@ def make_bare(spark: SparkSession, namespace: str, mode: str, feed: bool = False
         spark.sql(f"INSERT INTO {name} VALUES (2, 'b '), (3, 'b  '), (4, 'bb'), (5, NULL)")
     finally:
         spark.conf.set(AS_STRINGS, "false")
-    return lakemend.table(spark, name)
 
 
 CHANGES = {

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 import lakemend
 from lakemend.errors import CommitConflictError, VersionNotFoundError
+from tests.copies import copied
 from tests.slip_in import slip_in
 
 STATEMENTS = {
@@ -37,6 +38,11 @@ ONCE = {"append", "overwrite", "delete all", "check"} | {
 
 
 def make(spark: SparkSession, name: str, mode: str, first: int, altered: bool = False) -> None:
+    kind = (__name__, mode, first, altered)
+    copied(spark, kind, name, lambda path: make_at(spark, f"lake.delta.`{path}`", mode, first, altered))
+
+
+def make_at(spark: SparkSession, name: str, mode: str, first: int, altered: bool) -> None:
     properties = f"'write.update.mode' = '{mode}', 'write.delete.mode' = '{mode}', 'write.merge.mode' = '{mode}'"
     properties += ", 'delta.columnMapping.mode' = 'name'" if altered else ""
     columns = (

@@ -6,6 +6,7 @@ with millions of rows.
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import subprocess
@@ -18,7 +19,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import lakemend
 from lakemend import Table
@@ -63,10 +64,15 @@ def make(request: pytest.FixtureRequest, spark: SparkSession, location: str) -> 
     return create
 
 
+def sorted_rows(frame: DataFrame) -> Rows:
+    return sorted(zip(*(column.to_pylist() for column in frame.toArrow().columns), strict=True))
+
+
 def rows_of(spark: SparkSession, query: str) -> Rows:
-    return sorted(tuple(row) for row in spark.sql(query).collect())
+    return sorted_rows(spark.sql(query))
 
 
+@functools.lru_cache(8)
 def alive(spark: SparkSession, dead: str) -> Rows:
     return rows_of(spark, f"SELECT * FROM ({QUERY}) WHERE NOT ({dead})")
 
@@ -76,7 +82,7 @@ def count(spark: SparkSession, condition: str) -> int:
 
 
 def content(table: Table) -> Rows:
-    return sorted(tuple(row) for row in table.to_df().selectExpr("id", "p", "s", "v").collect())
+    return sorted_rows(table.to_df().selectExpr("id", "p", "s", "v"))
 
 
 def actions(location: str) -> list[dict[str, Any]]:

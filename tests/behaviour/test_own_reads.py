@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lakemend
 from lakemend import replace
+from tests.copies import copied
 from tests.slip_in import slip_in
 
 
@@ -23,9 +24,7 @@ class Place:
 
     def __init__(self, spark: SparkSession, name: str, link: Path) -> None:
         self.spark, self.name = spark, name
-        spark.sql(f"CREATE TABLE {name} (id BIGINT, p STRING, x BIGINT) PARTITIONED BY (p)")
-        spark.sql(f"INSERT INTO {name} VALUES (1, 'a', 10), (2, 'b', 20)")
-        self.table = lakemend.table(spark, name)
+        self.table = copied(spark, __name__, name, self.make)
         self.path = self.table.detail()["location"].removeprefix("file://")
         os.symlink(self.path, link)
         self.link = str(link)
@@ -33,6 +32,10 @@ class Place:
         warehouse = spark.conf.get("spark.sql.catalog.lake.warehouse")
         spark.conf.set("spark.sql.catalog.second", "lakemend.catalog.LakeCatalog")
         spark.conf.set("spark.sql.catalog.second.warehouse", str(warehouse))
+
+    def make(self, path: str) -> None:
+        self.spark.sql(f"CREATE TABLE lake.delta.`{path}` (id BIGINT, p STRING, x BIGINT) PARTITIONED BY (p)")
+        self.spark.sql(f"INSERT INTO lake.delta.`{path}` VALUES (1, 'a', 10), (2, 'b', 20)")
 
     def sums(self, frame: DataFrame) -> DataFrame:
         """One new row that tells the sum of the rows in partition a."""

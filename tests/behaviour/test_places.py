@@ -7,8 +7,15 @@ from pyspark.sql import SparkSession
 
 import lakemend
 from lakemend import Table
+from tests.copies import copied
 
-KINDS = [(mode, feed) for mode in ("copy-on-write", "merge-on-read") for feed in (False, True)]
+# Files are written again without a feed, and masked with one; the others in ./run test-long.
+KINDS = [
+    ("copy-on-write", False),
+    ("merge-on-read", True),
+    pytest.param(("copy-on-write", True), marks=pytest.mark.slow),
+    pytest.param(("merge-on-read", False), marks=pytest.mark.slow),
+]
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind[0] + (" with feed" if kind[1] else ""))
@@ -16,14 +23,16 @@ def table(request: pytest.FixtureRequest, spark: SparkSession, namespace: str) -
     """Ids 0 to 39 in four files of ten, with a CHAR column."""
     mode, feed = request.param
     properties = ", ".join(f"'write.{verb}.mode' = '{mode}'" for verb in ("merge", "update", "delete"))
-    name = f"{namespace}.t"
-    spark.sql(
-        f"CREATE TABLE {name} (id BIGINT, c CHAR(3), p INT) PARTITIONED BY (p) TBLPROPERTIES "
-        f"({properties}, 'delta.enableChangeDataFeed' = '{str(feed).lower()}')"
-    )
-    table = lakemend.table(spark, name)
-    table.append(spark.range(0, 40, numPartitions=4).selectExpr("id", "'old' AS c", "CAST(id DIV 10 AS INT) AS p"))
-    return table
+
+    def make(path: str) -> None:
+        spark.sql(
+            f"CREATE TABLE lake.delta.`{path}` (id BIGINT, c CHAR(3), p INT) PARTITIONED BY (p) TBLPROPERTIES "
+            f"({properties}, 'delta.enableChangeDataFeed' = '{str(feed).lower()}')"
+        )
+        rows = spark.range(0, 40, numPartitions=4).selectExpr("id", "'old' AS c", "CAST(id DIV 10 AS INT) AS p")
+        lakemend.table(spark, path).append(rows)
+
+    return copied(spark, (__name__, mode, feed), f"{namespace}.t", make)
 
 
 def ids(table: Table, where: str = "true") -> list[int]:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 import lakemend
 from lakemend import Table
 from lakemend.errors import ConstraintViolationError, InvalidInputError, SchemaMismatchError
+from tests.copies import copied
 
 MODES = ("copy-on-write", "merge-on-read")
 Make = Callable[..., Table]
@@ -28,12 +29,16 @@ def make(request: pytest.FixtureRequest, spark: SparkSession, namespace: str, mo
     """A table of a query in the mode under test, in several files."""
 
     def create(query: str, partition_by: str = "p", name: str = "t") -> Table:
-        table = lakemend.table(spark, f"{namespace}.{name}")
         properties = {f"write.{verb}.mode": mode for verb in ("update", "delete", "merge")}
-        table.append(
-            spark.sql(query).repartition(3), partition_by=partition_by if request.param else (), properties=properties
+        columns = partition_by if request.param else ()
+        return copied(
+            spark,
+            (__name__, query, columns, mode),
+            f"{namespace}.{name}",
+            lambda path: lakemend.table(spark, path).append(
+                spark.sql(query).repartition(3), partition_by=columns, properties=properties
+            ),
         )
-        return table
 
     return create
 

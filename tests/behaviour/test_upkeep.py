@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 import lakemend
 from lakemend import Table
 from lakemend.errors import InvalidInputError, LakemendError, SchemaMismatchError, TableError
+from tests.copies import copied
 
 Rows = Counter[Any]
 
@@ -37,11 +38,13 @@ STATEMENTS: dict[str, Callable[[SparkSession, Table], object]] = {
 
 
 def made(spark: SparkSession, name: str, mode: str, **properties: str) -> Table:
-    table = lakemend.table(spark, name)
     modes = {f"write.{verb}.mode": mode for verb in ("update", "delete", "merge")}
-    rows = spark.sql("SELECT id, if(id % 2 = 0, 'a', 'b') AS p, CAST(id AS INT) AS v FROM range(12)")
-    table.append(rows.repartition(2), partition_by="p", properties={**modes, **properties})
-    return table
+    rows = spark.sql("SELECT id, if(id % 2 = 0, 'a', 'b') AS p, CAST(id AS INT) AS v FROM range(12)").repartition(2)
+
+    def make(path: str) -> None:
+        lakemend.table(spark, path).append(rows, partition_by="p", properties={**modes, **properties})
+
+    return copied(spark, (__name__, mode, *properties.items()), name, make)
 
 
 def rows(table: Table) -> Rows:

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lakemend
 from lakemend import AmbiguousMergeError, Table
+from tests.copies import copied
 from tests.settings import kept_rows, settings
 from tests.slip_in import slip_in
 
@@ -20,11 +21,14 @@ ROWS = 60  # ten a file, by id
 @pytest.fixture(params=["copy-on-write", "merge-on-read"])
 def table(request: pytest.FixtureRequest, spark: SparkSession, namespace: str) -> Table:
     """Ids 0 to 59, ten in each of six files."""
-    table = lakemend.table(spark, f"{namespace}.t")
-    for i in range(FILES):
-        rows = spark.range(i * 10, i * 10 + 10, numPartitions=1).selectExpr("id", "id % 3 AS p", "'old' AS s")
-        table.append(rows, properties={"write.merge.mode": request.param} if i == 0 else None)
-    return table
+
+    def make(path: str) -> None:
+        table = lakemend.table(spark, path)
+        for i in range(FILES):
+            rows = spark.range(i * 10, i * 10 + 10, numPartitions=1).selectExpr("id", "id % 3 AS p", "'old' AS s")
+            table.append(rows, properties={"write.merge.mode": request.param} if i == 0 else None)
+
+    return copied(spark, (__name__, request.param), f"{namespace}.t", make)
 
 
 @pytest.fixture

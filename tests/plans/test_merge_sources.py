@@ -11,9 +11,16 @@ from pyspark.sql import functions as F
 
 import lakemend
 from lakemend import InvalidInputError, Table
+from tests.copies import copied
 from tests.settings import kept_rows, settings
 
-KINDS = [(mode, feed) for mode in ("copy-on-write", "merge-on-read") for feed in (False, True)]
+# Files are written again without a feed, and masked with one; the others in ./run test-long.
+KINDS = [
+    ("copy-on-write", False),
+    ("merge-on-read", True),
+    pytest.param(("copy-on-write", True), marks=pytest.mark.slow),
+    pytest.param(("merge-on-read", False), marks=pytest.mark.slow),
+]
 LARGE = {"spark.lakemend.merge.broadcastThreshold": "-1"}
 STATIC = {"spark.sql.adaptive.enabled": "false"}
 SHUFFLED = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
@@ -26,10 +33,14 @@ def table(request: pytest.FixtureRequest, spark: SparkSession, namespace: str) -
     """Ids 0 to 39, ten in each of four files."""
     mode, feed = request.param
     properties = {f"write.{verb}.mode": mode for verb in ("merge", "update", "delete")}
-    table = lakemend.table(spark, f"{namespace}.t")
+    properties |= {"delta.enableChangeDataFeed": "true"} if feed else {}
     rows = spark.range(0, 40, numPartitions=4).selectExpr("id", "'old' AS v")
-    table.append(rows, properties=properties | ({"delta.enableChangeDataFeed": "true"} if feed else {}))
-    return table
+    return copied(
+        spark,
+        (__name__, mode, feed),
+        f"{namespace}.t",
+        lambda path: lakemend.table(spark, path).append(rows, properties=properties),
+    )
 
 
 def ids(table: Table) -> list[int]:

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakemend
+from tests.copies import copied
 from tests.plans.exchanges import NO_BROADCAST, SWITCH, both
 from tests.settings import settings
 
@@ -21,12 +22,15 @@ def planner(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Non
 
 @pytest.fixture
 def tables(spark: SparkSession, namespace: str) -> str:
-    for name in ("a", "b"):
+    def make(path: str) -> None:
         spark.sql(
-            f"""CREATE TABLE {namespace}.{name} (p INT, id BIGINT, v STRING) PARTITIONED BY (p)
+            f"""CREATE TABLE lake.delta.`{path}` (p INT, id BIGINT, v STRING) PARTITIONED BY (p)
             TBLPROPERTIES ('write.sort-columns' = 'id')"""
         )
-        insert(spark, f"{namespace}.{name}", 0, 200)
+        insert(spark, f"lake.delta.`{path}`", 0, 200)
+
+    for name in ("a", "b"):
+        copied(spark, (__name__, name), f"{namespace}.{name}", make)
     return namespace
 
 

@@ -10,12 +10,17 @@ from pyspark.sql import SparkSession
 
 import lakemend
 from lakemend import Table
+from tests.copies import copied
 
 MODES = ["merge-on-read", "copy-on-write"]
 
 
 def make(spark: SparkSession, where: str, mode: str = "merge-on-read") -> Table:
-    """Six small files in two partitions, a deletion, an update; 59 rows at version 5."""
+    """Six small files in two partitions, a deletion, an update; 59 rows at version 4."""
+    return copied(spark, (__name__, mode), where, lambda path: _made(spark, path, mode))
+
+
+def _made(spark: SparkSession, where: str, mode: str) -> Table:
     table = lakemend.table(spark, where)
     properties = {f"write.{verb}.mode": mode for verb in ("delete", "update", "merge")}
     for number in range(3):

@@ -21,6 +21,7 @@ from lakemend.errors import (
 )
 from lakemend.session import brain
 from tests.behaviour.maintenance.slips import slip_in, writers
+from tests.copies import copied
 from tests.interop.readers import READERS, by_lakemend
 from tests.settings import settings
 
@@ -38,15 +39,17 @@ def stored(table: Table) -> set[str]:
 
 
 def small_files(spark: SparkSession, location: str, n: int = 600, files: int = 12, partitioned: bool = False) -> Table:
-    table = lakemend.table(spark, location)
-    frame = spark.sql(QUERY.format(n=n)).repartition(files, "id")
-    if partitioned:
-        table.append(frame.where("id < 0"), partition_by="p")
-        for part in frame.randomSplit([1.0] * 4, seed=1):
-            table.append(part.repartition(2))
-    else:
-        table.append(frame)
-    return table
+    def make(path: str) -> None:
+        table = lakemend.table(spark, path)
+        frame = spark.sql(QUERY.format(n=n)).repartition(files, "id")
+        if partitioned:
+            table.append(frame.where("id < 0"), partition_by="p")
+            for part in frame.randomSplit([1.0] * 4, seed=1):
+                table.append(part.repartition(2))
+        else:
+            table.append(frame)
+
+    return copied(spark, (__name__, n, files, partitioned), location, make)
 
 
 def test_small_files_become_one(spark: SparkSession, location: str) -> None:

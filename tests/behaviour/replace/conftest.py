@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 import lakemend
 from lakemend import Table
 from tests.behaviour.replace.rows import MODES, ROWS, Make, Row, content, on_disk
+from tests.copies import copied
 
 
 @pytest.fixture(params=MODES)
@@ -27,11 +28,16 @@ def make(spark: SparkSession, namespace: str, mode: str, partitioned: bool) -> M
     """A table of a query in the mode under test, in several files."""
 
     def create(query: str = "", partition_by: str = "p", name: str = "t") -> Table:
-        table = lakemend.table(spark, f"{namespace}.{name}")
         frame = spark.sql(query or ROWS).repartition(3)
         columns = partition_by if partitioned else ()
-        table.append(frame, partition_by=columns, properties={"write.delete.mode": mode})
-        return table
+        return copied(
+            spark,
+            (__name__, query, columns, mode),
+            f"{namespace}.{name}",
+            lambda path: lakemend.table(spark, path).append(
+                frame, partition_by=columns, properties={"write.delete.mode": mode}
+            ),
+        )
 
     return create
 

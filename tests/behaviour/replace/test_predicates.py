@@ -56,8 +56,9 @@ def check_predicate(spark: SparkSession, table: Table, predicate: str, matches: 
     gone = [r for r in before if matches(r)]
     new = gone[:2]
     report = table.replace_where(frame(spark, new), predicate)
-    assert content(table) == ordered([r for r in before if not matches(r)] + new), predicate
-    assert (report.deleted, report.inserted, report.total) == (len(gone), len(new), len(content(table))), predicate
+    after = content(table)
+    assert after == ordered([r for r in before if not matches(r)] + new), predicate
+    assert (report.deleted, report.inserted, report.total) == (len(gone), len(new), len(after)), predicate
     assert report.version == (version + 1 if gone else None), predicate
     if gone:
         metrics = table.history(1)[0]["metrics"]

@@ -48,8 +48,6 @@ class World:
     def now(self, session: JournalSession) -> str:
         """The newest version, for AS OF."""
         top = rows(session, "SELECT * FROM depts_journal")
-        archived = self.spark.catalog.tableExists(f"{self.namespace}.depts_archive")
-        del archived
         version = max(row[3] for row in top)
         return f"VERSION AS OF {version}" if self.kind == "BIGINT" else f"TIMESTAMP AS OF '{version}'"
 
