@@ -23,7 +23,7 @@ from lakemend.report import Report
 from lakemend.spelling import nearest
 from lakemend.statements import run_with_retries
 from lakemend.strategies import deduplicate, delete_insert, full_merge, insert, scd2, update, upsert
-from lakemend.strategies.keys import Key, key_names, look_at_source, require_keys_in_table
+from lakemend.strategies.keys import Key, column, key_names, look_at_source, require_keys_in_table
 from lakemend.strategies.options import Options, names
 from lakemend.strategies.source import as_frame
 from lakemend.strategies.strategy import Strategy
@@ -130,6 +130,8 @@ def _created(task: Task, strategy: Strategy, dry_run: bool) -> Report:
     if not strategy.creates:
         return replace(Report("merge", table.name, dry_run=dry_run), stats=_stats(0, 0, 0, 0))
     rows = strategy.starts(task) if strategy.starts is not None else task.first_rows
+    for name in names(task.options.partition_by):
+        column(rows.schema, name, table.name, "column for partition_by,")
     if dry_run:
         count = rows.count()
         return replace(Report("merge", table.name, dry_run=True, inserted=count), stats=_stats(count, 0, 0, count))

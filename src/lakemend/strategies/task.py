@@ -223,9 +223,20 @@ def task_of(
     if target is not None:
         partitions = frozenset(part["source"][0] for part in table._load()["partitioning"])
         source = _keys_as_stored(source, keys, target, partitions)
+    for name in names(options.columns):
+        column(source.schema, name, "the source", "column")
     told = set()
     if options.sequence_by is not None:
-        told.add(column(source.schema, options.sequence_by, "the source", "column for sequence_by,").name.lower())
+        by = column(source.schema, options.sequence_by, "the source", "column for sequence_by,").name
+        if by in [key.source for key in keys]:
+            raise InvalidInputError(
+                f"sequence_by names the key column {by}",
+                cause="events of one key would all have the same sequence",
+                remedy="name another column, or leave it out of the key columns",
+                option="sequence_by",
+                column=by,
+            )
+        told.add(by.lower())
     if options.delete_when is not None:
         condition = _condition(options.delete_when)
         told |= _columns_of(source, condition)
