@@ -44,6 +44,7 @@ CALLS: list[tuple[str, str, dict[str, Any]]] = [
     ("restore", "1", {"version": 1}),
     ("restore", "version => 2, dry_run => true", {"version": 2, "dry_run": True}),
     ("checkpoint", "", {}),
+    ("checkpoint", "dry_run => true", {"dry_run": True}),
 ]
 
 
@@ -169,7 +170,7 @@ def test_restore_to_a_time(spark: SparkSession, namespace: str) -> None:
         ("compact(tabel => 't')", "has no parameter tabel"),
         ("compact('t', dry_run => 'yes')", "dry_run of compact cannot be of type string"),
         ("compact('t', 'x')", "target_mb_per_file of compact cannot be of type string"),
-        ("checkpoint('t', 1)", "takes 1 arguments at most"),
+        ("checkpoint('t', true, 1)", "takes 2 arguments at most"),
         ("compact(NULL)", "table of compact is NULL"),
         ("compact('t', target_mb_per_file => -1)", "target_mb_per_file"),
         ("optimize('t', 'nope')", "no column nope"),
