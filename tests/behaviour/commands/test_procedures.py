@@ -119,8 +119,11 @@ def test_a_merge_of_a_table_and_of_a_path(spark: SparkSession, namespace: str, t
     spark.sql("SELECT 1001 AS id, 0L AS p, 'x' AS v").write.parquet(str(tmp_path / "files"))
     assert spark.sql(f"CALL lake.system.merge('{namespace}.t', '{tmp_path}/files', 'id')").head().inserted == 1
     assert table.to_df().count() == 61
-    with pytest.raises(TableNotFoundError):
-        spark.sql(f"CALL lake.system.merge('{namespace}.t', '{namespace}.nope', 'id')")
+    short = namespace.removeprefix("lake.")
+    assert spark.sql(f"CALL lake.system.merge('{short}.t', '{short}.s', 'id')").head().updated == 1
+    for nope in (f"{namespace}.nope", f"{short}.nope"):
+        with pytest.raises(TableNotFoundError):
+            spark.sql(f"CALL lake.system.merge('{namespace}.t', '{nope}', 'id')")
     with pytest.raises(SchemaMismatchError):
         spark.sql("SELECT map(1, 2) AS id, 0L AS p, 'x' AS v").createOrReplaceTempView("of_maps")
         spark.sql(f"CALL lake.system.merge('{namespace}.t', 'of_maps', 'id')")
