@@ -83,7 +83,12 @@ def column(schema: T.StructType, name: str, where: str, what: str = "key column"
     raise InvalidInputError(
         f"{where} has no {what} {name}" + (f"; did you mean {meant}?" if meant else ""),
         cause=f"its columns are {', '.join(schema.names)}",
-        remedy="check the spelling, or name other columns",
+        remedy="check the spelling, or name other columns"
+        + (
+            ""
+            if where == "the source" or what == "key column"
+            else f"; ALTER TABLE {where} ADD COLUMN {quoted(name)} would add it"
+        ),
         column=name,
         available=schema.names,
     )

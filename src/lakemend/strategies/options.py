@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from pyspark.sql import Column
+
 from lakemend.errors import InvalidInputError
 
 Names = str | Sequence[str]
@@ -42,6 +44,16 @@ class Options:
                 )
         for name in ("columns", "dedup_order_by", "partition_by"):
             _require_names(name, getattr(self, name))
+        for name in ("sequence_by", "soft_delete", "valid_from", "valid_to", "is_current"):
+            given = getattr(self, name)
+            if given is not None and not (isinstance(given, str) and given):
+                raise InvalidInputError(f"{name} is {given!r}", remedy=f'pass {name}="a": one column', option=name)
+        if self.delete_when is not None and not isinstance(self.delete_when, str | Column):
+            raise InvalidInputError(
+                f"delete_when is {self.delete_when!r}",
+                remedy="pass an SQL condition such as \"op = 'D'\", or a Column",
+                option="delete_when",
+            )
         if self.columns is not None and not names(self.columns):
             raise InvalidInputError(
                 "columns names no column",

@@ -27,6 +27,12 @@ BAD: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     "keys that are no list": ([ROW], {"key_columns": None}, ValueError, "no key columns"),
     "columns that are no list": ([ROW], {"columns": 5}, ValueError, "columns is 5"),
     "columns that are asked once": ([ROW], {"columns": (c for c in "v")}, ValueError, "columns is <generator"),
+    "sequence that is a list": ([{**ROW, "n": 1}], {"sequence_by": ["n"]}, ValueError, "sequence_by is "),
+    "flag that is no name": ([ROW], {"soft_delete": 5}, ValueError, "soft_delete is 5"),
+    "no such flag": ([ROW], {"soft_delete": "gone"}, ValueError, "no column for soft_delete, gone.*ADD COLUMN `gone`"),
+    "delete_when of a number": ([ROW], {"delete_when": 5}, ValueError, "delete_when is 5"),
+    "delete_when of a text": ([ROW], {"delete_when": "v"}, ValueError, "delete_when is of type string"),
+    "retries": ([ROW], {"retries": -1}, ValueError, "retries is -1"),
     "no columns": ([ROW], {"columns": []}, ValueError, "columns names no column"),
     "sequence in the key": (
         [{**ROW, "n": 1}], {"key_columns": ["id", "n"], "sequence_by": "N"}, ValueError, "names the key column n"),
