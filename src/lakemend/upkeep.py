@@ -129,17 +129,19 @@ def _micros(text: str) -> int:
 @click.command()
 @on_table
 @in_warehouse
+@click.option("--dry-run", is_flag=True, help="Only tell whether one is missing.")
 @as_json
-def checkpoint(table: str, warehouse: str, as_json: bool) -> None:
+def checkpoint(table: str, warehouse: str, dry_run: bool, as_json: bool) -> None:
     """Write a checkpoint of the newest version, if there is none."""
     brain, identity = look_up(table, warehouse)
-    report = brain.checkpoint(identity)
+    report = brain.checkpoint(identity, dry_run=dry_run)
     if as_json:
         return print_json(report.to_dict())
     done = report.plan or {}
-    return click.echo(
-        f"version {done['version']}: {'checkpoint written' if done['written'] else 'there is a checkpoint already'}"
-    )
+    said = "there is a checkpoint already"
+    if done["written"]:
+        said = "a checkpoint would be written" if dry_run else "checkpoint written"
+    return click.echo(f"version {done['version']}: {said}")
 
 
 @click.command()

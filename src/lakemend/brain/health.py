@@ -86,8 +86,8 @@ def look(opened: OpenTable, name: str, *, leftovers: bool = False) -> Health:
     )
 
 
-def checkpoint(opened: OpenTable, name: str) -> Report:
-    """`plan["written"]` is False where the newest version had one."""
+def checkpoint(opened: OpenTable, name: str, *, dry_run: bool = False) -> Report:
+    """`plan["written"]` is whether one is written, or would be: False where the newest version has one."""
     table = opened.table
     if not isinstance(table, KeepsLog):
         raise UnsupportedFeatureError(
@@ -96,14 +96,15 @@ def checkpoint(opened: OpenTable, name: str) -> Report:
             remedy="leave it as it is",
         )
     started = time.perf_counter()
-    done = table.checkpoint()
+    done = table.checkpoint(dry_run=dry_run)
     return Report(
         operation="checkpoint",
         table=name,
         version=done.version if done.written else None,
         total=live_rows(opened.pinned(done.version).files),
         seconds={"write": time.perf_counter() - started},
-        plan={"version": done.version, "written": done.written},
+        plan={"version": done.version, "written": done.missing},
+        dry_run=dry_run,
     )
 
 

@@ -221,10 +221,10 @@ class Brain:
         opened, target = load.look_up(address, {"version": version, "timestamp": timestamp})
         return restore.restore(opened, address.shown, target, timestamp=asked, dry_run=dry_run)
 
-    def checkpoint(self, identity: Mapping[str, Any]) -> Report:
+    def checkpoint(self, identity: Mapping[str, Any], *, dry_run: bool = False) -> Report:
         address = self.address(identity)
         opened, _ = load.look_up(address, {})
-        return health.checkpoint(opened, address.shown)
+        return health.checkpoint(opened, address.shown, dry_run=dry_run)
 
     def health(self, identity: Mapping[str, Any], *, leftovers: bool = False) -> Health:
         address = self.address(identity)

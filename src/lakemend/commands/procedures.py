@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakemend.brain.commands.procedures import arguments_of
@@ -25,7 +26,7 @@ def run(spark: SparkSession, request: Mapping[str, Any]) -> Rows:
     given = arguments_of(name, request["arguments"])
     table = _table(spark, given.pop("table"), request)
     if name == "merge":
-        given["source"] = _source(spark, given["source"])
+        given["source"] = _source(spark, given["source"], request)
     return _PROCEDURES[name](table, given)
 
 
@@ -57,9 +58,18 @@ def _namespace(catalog: str, request: Mapping[str, Any]) -> Sequence[str]:
     return current or ("default",)
 
 
-def _source(spark: SparkSession, source: str) -> DataFrame | str:
-    """As a query would find it, so that it may be a temporary view; a path is for the merge to read."""
-    return source if is_path(source) and "`" not in source else spark.table(source)
+def _source(spark: SparkSession, source: str, request: Mapping[str, Any]) -> DataFrame | str:
+    """As a query would find it, so that it may be a temporary view, and then as the procedure's own tables are found; a
+    path is for the merge to read."""
+    if is_path(source) and "`" not in source:
+        return source
+    try:
+        return spark.table(source)
+    except AnalysisException as error:
+        parts = parse_name(spark, source)
+        if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND" or (len(parts) > 1 and is_catalog(spark, parts[0])):
+            raise
+        return _table(spark, source, request).to_df()
 
 
 def _of_report(method: str) -> Callable[[Table, Mapping[str, Any]], Rows]:

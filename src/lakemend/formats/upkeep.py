@@ -20,16 +20,17 @@ class LogFacts:
 
 @dataclass(frozen=True, slots=True)
 class Checkpointed:
-    """`written` is False where the version had a checkpoint that can be read."""
+    """`missing` and `written` are False where the version had a checkpoint that can be read."""
 
     version: int
+    missing: bool
     written: bool
 
 
 @runtime_checkable
 class KeepsLog(Protocol):
-    def checkpoint(self) -> Checkpointed:
-        """Sees to it that the newest version has one; raises what storage raises."""
+    def checkpoint(self, *, dry_run: bool = False) -> Checkpointed:
+        """Sees to it that the newest version has one; raises what storage raises. A dry run writes nothing."""
         ...
 
     def log_facts(self) -> LogFacts: ...

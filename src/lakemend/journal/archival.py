@@ -38,7 +38,7 @@ def archive(
         raise JournalRefusedError(
             f"ARCHIVE of {found} is not possible on {spelled.name} over plain files",
             cause="rows would be copied and then deleted in two steps, and readers in between would see them twice",
-            remedy="Keep the journal in a database, or in tables with transactions",
+            remedy="Use JournalSession.archive on Spark, which can; elsewhere keep the journal in a database",
             keyword="ARCHIVE",
         )
     known = Schema(schema, model, spelled)

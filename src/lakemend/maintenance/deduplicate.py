@@ -56,6 +56,12 @@ def deduplicate(
     dry_run: bool,
     retries: int | None,
 ) -> Report:
+    if not key_columns and dedup_order_by:
+        raise InvalidInputError(
+            "dedup_order_by has no meaning without key columns",
+            cause="rows that are equal in every column have no order, and others are no duplicates",
+            remedy="name the key columns, or leave dedup_order_by out",
+        )
     started = time.perf_counter()
     opened = open_newest(table)
     keys, order_by = _top(opened, key_columns, "key_columns"), _top(opened, dedup_order_by, "dedup_order_by")

@@ -70,10 +70,11 @@ def optimize(
     require_batches(batches)
     require_retries(retries)
     _require_curve(curve)
-    if deduplicate_key_columns is None and dedup_order_by is not None:
+    if not deduplicate_key_columns and dedup_order_by:
         raise InvalidInputError(
             "dedup_order_by is given without deduplicate_key_columns",
-            remedy="pass deduplicate_key_columns=[] for rows that are equal in every column, or leave both out",
+            cause="rows that are equal in every column have no order, and others are no duplicates",
+            remedy="name deduplicate_key_columns, or leave dedup_order_by out",
         )
     started = time.perf_counter()
     opened = open_newest(table)

@@ -47,12 +47,12 @@ class Target:
 
 def target_of(mb: Any, rows: Any) -> Target:
     """`rows` goes before `mb`."""
+    if isinstance(mb, bool) or not isinstance(mb, Real) or not 0 < float(mb) < float("inf"):
+        raise _no_threshold("target_mb_per_file", mb, "a number above 0")
     if rows is not None:
         if isinstance(rows, bool) or not isinstance(rows, int) or rows <= 0:
             raise _no_threshold("target_rows_per_file", rows, "a whole number above 0")
         return Target(rows, by_rows=True)
-    if isinstance(mb, bool) or not isinstance(mb, Real) or not 0 < float(mb) < float("inf"):
-        raise _no_threshold("target_mb_per_file", mb, "a number above 0")
     return Target(max(float(mb) * MEBIBYTE, 1.0), by_rows=False)
 
 

@@ -21,9 +21,9 @@ from lakemend.redaction import logger
 from lakemend.replace import steady_source
 from lakemend.report import Report
 from lakemend.spelling import nearest
-from lakemend.statements import run_with_retries
+from lakemend.statements import retry_limit, run_with_retries
 from lakemend.strategies import deduplicate, delete_insert, full_merge, insert, scd2, update, upsert
-from lakemend.strategies.keys import Key, key_names, look_at_source, require_keys_in_table
+from lakemend.strategies.keys import Key, column, key_names, look_at_source, require_keys_in_table
 from lakemend.strategies.options import Options, names
 from lakemend.strategies.source import as_frame
 from lakemend.strategies.strategy import Strategy
@@ -53,6 +53,7 @@ def merge(
     """Merges the source into the table by its keys, in one version."""
     chosen = strategy_named(strategy)
     options.require_meaning(chosen.name, chosen.options)
+    retry_limit(table.spark, retries)  # a dry run, too, refuses what the merge would refuse
     if chosen.name != "scd2":
         require_soft(options)
     keys = key_names(key_columns)
@@ -130,6 +131,8 @@ def _created(task: Task, strategy: Strategy, dry_run: bool) -> Report:
     if not strategy.creates:
         return replace(Report("merge", table.name, dry_run=dry_run), stats=_stats(0, 0, 0, 0))
     rows = strategy.starts(task) if strategy.starts is not None else task.first_rows
+    for name in names(task.options.partition_by):
+        column(rows.schema, name, "the source", "column for partition_by,")
     if dry_run:
         count = rows.count()
         return replace(Report("merge", table.name, dry_run=True, inserted=count), stats=_stats(count, 0, 0, count))

@@ -7,7 +7,7 @@ files that may hold a NULL are read.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -50,7 +50,8 @@ class SourceFacts:
 
 
 def key_names(key_columns: str | Sequence[str]) -> list[str]:
-    names = [key_columns] if isinstance(key_columns, str) else list(key_columns)
+    named = [key_columns] if isinstance(key_columns, str) else key_columns
+    names = list(named) if isinstance(named, Iterable) else []
     if not names or not all(isinstance(name, str) and name for name in names):
         raise InvalidInputError("the merge names no key columns", remedy='pass key_columns="id" or ["day", "id"]')
     if len({name.lower() for name in names}) < len(names):
@@ -82,7 +83,12 @@ def column(schema: T.StructType, name: str, where: str, what: str = "key column"
     raise InvalidInputError(
         f"{where} has no {what} {name}" + (f"; did you mean {meant}?" if meant else ""),
         cause=f"its columns are {', '.join(schema.names)}",
-        remedy="check the spelling, or name other columns",
+        remedy="check the spelling, or name other columns"
+        + (
+            ""
+            if where == "the source" or what == "key column"
+            else f"; ALTER TABLE {where} ADD COLUMN {quoted(name)} would add it"
+        ),
         column=name,
         available=schema.names,
     )

@@ -82,6 +82,14 @@ def _columns(task: Task) -> _Columns:
         asked = {
             role: column(target, name, task.table.name, f"column for {role},").name for role, name in asked.items()
         }
+    own_names = [name.lower() for name in (*(key.table for key in task.keys), *asked.values())]
+    if len(set(own_names)) < len(own_names):
+        raise InvalidInputError(
+            f"a version has its times in {', '.join(asked.values())}, beside the key columns "
+            f"{', '.join(key.table for key in task.keys)}",
+            cause="each needs a column of its own",
+            remedy="give valid_from, valid_to and is_current names that differ from each other and from the keys",
+        )
     sequence = None if options.sequence_by is None else column(
         task.source.schema, options.sequence_by, "the source", "column"
     )  # fmt: skip

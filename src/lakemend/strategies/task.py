@@ -171,7 +171,7 @@ class Task:
         assert soft is not None
         if self.target is None:
             return soft
-        field = column(self.target, soft, self.table.name, "column")
+        field = column(self.target, soft, self.table.name, "column for soft_delete,")
         if not isinstance(field.dataType, T.BooleanType):
             raise SchemaMismatchError(
                 f"soft_delete names {field.name}, which is {field.dataType.simpleString()}",
@@ -197,7 +197,7 @@ class Task:
         incoming = column(self.source.schema, name, "the source", "column")
         if self.target is None:
             return incoming.name, incoming.name
-        own = column(self.target, name, self.table.name, "column")
+        own = column(self.target, name, self.table.name, "column for sequence_by,")
         require_exact_sequence(own, incoming, self.table.name)
         return own.name, incoming.name
 
@@ -223,11 +223,23 @@ def task_of(
     if target is not None:
         partitions = frozenset(part["source"][0] for part in table._load()["partitioning"])
         source = _keys_as_stored(source, keys, target, partitions)
+    for name in names(options.columns):
+        column(source.schema, name, "the source", "column")
     told = set()
     if options.sequence_by is not None:
-        told.add(column(source.schema, options.sequence_by, "the source", "column for sequence_by,").name.lower())
+        by = column(source.schema, options.sequence_by, "the source", "column for sequence_by,").name
+        if by in [key.source for key in keys]:
+            raise InvalidInputError(
+                f"sequence_by names the key column {by}",
+                cause="events of one key would all have the same sequence",
+                remedy="name another column, or leave it out of the key columns",
+                option="sequence_by",
+                column=by,
+            )
+        told.add(by.lower())
     if options.delete_when is not None:
         condition = _condition(options.delete_when)
+        _require_boolean(source, condition)
         told |= _columns_of(source, condition)
         source = source.withColumn(GONE, F.coalesce(condition, F.lit(False)))
     shared = _shared(source.schema, target, options, table.name, told)
@@ -249,6 +261,17 @@ def _keys_as_stored(
 
 def _condition(value: str | Column) -> Column:
     return F.expr(value) if isinstance(value, str) else value
+
+
+def _require_boolean(source: DataFrame, condition: Column) -> None:
+    type = source.select(condition).schema[0].dataType
+    if not isinstance(type, T.BooleanType):
+        raise InvalidInputError(
+            f"delete_when is of type {type.simpleString()}",
+            cause="it says whether a row means a deletion, so it is a condition",
+            remedy="compare it with something, as in \"op = 'D'\"",
+            option="delete_when",
+        )
 
 
 def _columns_of(source: DataFrame, condition: Column) -> set[str]:

@@ -149,11 +149,11 @@ class Maintaining(Handle):
             renew_cached(self.spark, place)
         return report
 
-    def checkpoint(self) -> Report:
+    def checkpoint(self, *, dry_run: bool = False) -> Report:
         """Writes the whole state of the newest version into the log, if it is not there, so that opening the table need
         not read older commits. Needs no Spark job."""
         self._require_newest()
-        return self._brain.checkpoint(self._address())
+        return self._brain.checkpoint(self._address(), dry_run=dry_run)
 
     def health(self, *, leftovers: bool = False) -> Health:
         """What should be done about the table, and by which command. Needs no Spark job.

@@ -44,6 +44,7 @@ CALLS: list[tuple[str, str, dict[str, Any]]] = [
     ("restore", "1", {"version": 1}),
     ("restore", "version => 2, dry_run => true", {"version": 2, "dry_run": True}),
     ("checkpoint", "", {}),
+    ("checkpoint", "dry_run => true", {"dry_run": True}),
 ]
 
 
@@ -118,8 +119,11 @@ def test_a_merge_of_a_table_and_of_a_path(spark: SparkSession, namespace: str, t
     spark.sql("SELECT 1001 AS id, 0L AS p, 'x' AS v").write.parquet(str(tmp_path / "files"))
     assert spark.sql(f"CALL lake.system.merge('{namespace}.t', '{tmp_path}/files', 'id')").head().inserted == 1
     assert table.to_df().count() == 61
-    with pytest.raises(TableNotFoundError):
-        spark.sql(f"CALL lake.system.merge('{namespace}.t', '{namespace}.nope', 'id')")
+    short = namespace.removeprefix("lake.")
+    assert spark.sql(f"CALL lake.system.merge('{short}.t', '{short}.s', 'id')").head().updated == 1
+    for nope in (f"{namespace}.nope", f"{short}.nope"):
+        with pytest.raises(TableNotFoundError):
+            spark.sql(f"CALL lake.system.merge('{namespace}.t', '{nope}', 'id')")
     with pytest.raises(SchemaMismatchError):
         spark.sql("SELECT map(1, 2) AS id, 0L AS p, 'x' AS v").createOrReplaceTempView("of_maps")
         spark.sql(f"CALL lake.system.merge('{namespace}.t', 'of_maps', 'id')")
@@ -169,7 +173,7 @@ def test_restore_to_a_time(spark: SparkSession, namespace: str) -> None:
         ("compact(tabel => 't')", "has no parameter tabel"),
         ("compact('t', dry_run => 'yes')", "dry_run of compact cannot be of type string"),
         ("compact('t', 'x')", "target_mb_per_file of compact cannot be of type string"),
-        ("checkpoint('t', 1)", "takes 1 arguments at most"),
+        ("checkpoint('t', true, 1)", "takes 2 arguments at most"),
         ("compact(NULL)", "table of compact is NULL"),
         ("compact('t', target_mb_per_file => -1)", "target_mb_per_file"),
         ("optimize('t', 'nope')", "no column nope"),

@@ -213,7 +213,7 @@ def test_a_filter_that_is_none(spark: SparkSession, location: str, filter: Any) 
         {"target_mb_per_file": 0}, {"target_mb_per_file": -1}, {"target_mb_per_file": "1"},
         {"target_mb_per_file": float("nan")}, {"target_rows_per_file": 0}, {"target_rows_per_file": -5},
         {"target_rows_per_file": 1.5}, {"target_rows_per_file": True}, {"compression": "zip"}, {"batches": 0},
-        {"retries": -1},
+        {"retries": -1}, {"target_mb_per_file": -1, "target_rows_per_file": 10},
     ],
     ids=str,
 )  # fmt: skip

@@ -100,7 +100,7 @@ def test_within_partitions(spark: SparkSession, location: str) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [{"key_columns": "no"}, {"key_columns": ["k", "k"]}, {"key_columns": "s.x"}, {"key_columns": 7},
-     {"key_columns": "k", "dedup_order_by": "no"}, {"key_columns": "k", "retries": -1}],
+     {"dedup_order_by": "k"}, {"key_columns": "k", "dedup_order_by": "no"}, {"key_columns": "k", "retries": -1}],
     ids=str,
 )  # fmt: skip
 def test_wrong_columns(spark: SparkSession, location: str, wrong: dict[str, Any]) -> None:

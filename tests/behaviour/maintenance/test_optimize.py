@@ -149,7 +149,7 @@ def test_columns_that_cannot_be(spark: SparkSession, location: str, columns: Any
 @pytest.mark.parametrize(
     "wrong",
     [{"target_mb_per_file": 0}, {"target_rows_per_file": -1}, {"curve": "peano"}, {"compression": "no"},
-     {"dedup_order_by": "a"}, {"batches": -1}],
+     {"dedup_order_by": "a"}, {"dedup_order_by": "a", "deduplicate_key_columns": []}, {"batches": -1}],
     ids=str,
 )  # fmt: skip
 def test_wrong_arguments_come_before_any_read(spark: SparkSession, location: str, wrong: dict[str, Any]) -> None:

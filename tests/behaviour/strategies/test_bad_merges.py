@@ -24,6 +24,24 @@ BAD: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     "no such key": ([ROW], {"key_columns": "idd"}, ValueError, "no key column idd"),
     "key only in the source": ([{**ROW, "w": 1}], {"key_columns": "w"}, ValueError, "no key column w"),
     "key named twice": ([ROW], {"key_columns": ["id", "ID"]}, ValueError, "named twice"),
+    "keys that are no list": ([ROW], {"key_columns": None}, ValueError, "no key columns"),
+    "columns that are no list": ([ROW], {"columns": 5}, ValueError, "columns is 5"),
+    "columns that are asked once": ([ROW], {"columns": (c for c in "v")}, ValueError, "columns is <generator"),
+    "sequence that is a list": ([{**ROW, "n": 1}], {"sequence_by": ["n"]}, ValueError, "sequence_by is "),
+    "flag that is no name": ([ROW], {"soft_delete": 5}, ValueError, "soft_delete is 5"),
+    "no such flag": ([ROW], {"soft_delete": "gone"}, ValueError, "no column for soft_delete, gone.*ADD COLUMN `gone`"),
+    "delete_when of a number": ([ROW], {"delete_when": 5}, ValueError, "delete_when is 5"),
+    "delete_when of a text": ([ROW], {"delete_when": "v"}, ValueError, "delete_when is of type string"),
+    "retries": ([ROW], {"retries": -1}, ValueError, "retries is -1"),
+    "no columns": ([ROW], {"columns": []}, ValueError, "columns names no column"),
+    "sequence in the key": (
+        [{**ROW, "n": 1}], {"key_columns": ["id", "n"], "sequence_by": "N"}, ValueError, "names the key column n"),
+    "times in one column": (
+        [ROW], {"strategy": "scd2", "valid_from": "n", "valid_to": "N", "is_current": "v"}, ValueError,
+        "each needs a column of its own"),
+    "times in the key": (
+        [ROW], {"strategy": "scd2", "valid_from": "ID", "valid_to": "n", "is_current": "v"}, ValueError,
+        "each needs a column of its own"),
     "no key": ([ROW], {"key_columns": []}, ValueError, "no key columns"),
     "key of another kind": ([{"id": "1"}], {}, TypeError, "id is bigint .* and string in the source"),
     "key with digits that are lost": (
@@ -83,6 +101,15 @@ def test_bad(spark: SparkSession, table: Table, what: str, dry_run: bool) -> Non
     assert table.version == version
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize("option", ["columns", "partition_by"])
+def test_names_that_a_new_table_would_not_have(spark: SparkSession, namespace: str, option: str, dry_run: bool) -> None:
+    table = lakemend.table(spark, f"{namespace}.new")
+    with pytest.raises(InvalidInputError, match="has no column.* w"):
+        table.merge([ROW], "id", dry_run=dry_run, **{option: ["w"]})  # type: ignore[arg-type]
+    assert not table.exists()
+
+
 def test_a_null_key_in_the_table(spark: SparkSession, namespace: str) -> None:
     table = lakemend.table(spark, f"{namespace}.t")
     table.append([{"id": 1, "v": "a"}, {"id": None, "v": "b"}])
@@ -105,6 +132,8 @@ def test_modes_of_write(table: Table) -> None:
         table.write([ROW], key_columns="id")
     with pytest.raises(ValueError, match="no key columns"):
         table.write([ROW], strategy="upsert")
+    with pytest.raises(ValueError, match="mode 'append' does not go .* leave mode out, or use strategy='insert'"):
+        table.write([ROW], mode="append", strategy="delete_insert", key_columns="id")
 
 
 def test_a_source_that_is_not_there(table: Table, tmp_path: Any) -> None:

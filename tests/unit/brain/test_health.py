@@ -122,10 +122,16 @@ def test_a_log_without_checkpoints(tmp_path: Path) -> None:
     health = look(lake)
     assert found(health) == {"checkpoint": "table.checkpoint()"}
     assert (health.commits, health.checkpoint) == (26, None)
+    planned = Brain().checkpoint({"path": str(lake.root)}, dry_run=True)
+    assert (planned.dry_run, planned.version, planned.total) == (True, None, 50)
+    assert look(lake).checkpoint is None
     report = Brain().checkpoint({"path": str(lake.root)})
+    assert report.plan == planned.plan
     assert (report.version, report.total, report.plan) == (25, 50, {"version": 25, "written": True})
     assert look(lake).healthy
-    assert Brain().checkpoint({"path": str(lake.root)}).plan == {"version": 25, "written": False}
+    for dry_run in (True, False):
+        again = Brain().checkpoint({"path": str(lake.root)}, dry_run=dry_run)
+        assert again.plan == {"version": 25, "written": False}
 
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])

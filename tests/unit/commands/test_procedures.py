@@ -96,7 +96,7 @@ def test_a_time_is_a_timestamp_or_a_text() -> None:
         ("compact", [(None, "string"), ("batches", "double")], "batches of compact cannot be of type double"),
         ("optimize", [(None, "string"), (None, {**NAMES, "elementType": "integer"})], "cannot be of type array"),
         ("compact", [(None, "string"), ("TABLE", "string")], "table of compact is given twice"),
-        ("checkpoint", [(None, "string"), (None, "string")], "takes 1 arguments at most"),
+        ("checkpoint", [(None, "string"), (None, "boolean"), (None, "string")], "takes 2 arguments at most"),
     ],
 )
 def test_arguments_that_do_not_fit(name: str, given: list[Any], problem: str) -> None:

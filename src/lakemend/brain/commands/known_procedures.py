@@ -96,7 +96,7 @@ PROCEDURES: dict[str, Procedure] = {
         Procedure(
             "checkpoint",
             "Writes the state of the newest version into the log.",
-            (_TABLE,),
+            (_TABLE, _DRY_RUN),
             _report(version="long", written="boolean"),
         ),
         Procedure(

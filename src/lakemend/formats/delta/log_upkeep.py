@@ -20,18 +20,20 @@ if TYPE_CHECKING:
     from lakemend.formats.delta.table import DeltaTable
 
 
-def checkpoint(table: DeltaTable) -> Checkpointed:
+def checkpoint(table: DeltaTable, *, dry_run: bool) -> Checkpointed:
     snapshot = table.latest()
     snapshot.require_writable()
     for known in list_log(table.store, snapshot.version).checkpoints:
         if known.version == snapshot.version:
             read_checkpoint(table.store, known.paths)
-            return Checkpointed(snapshot.version, written=False)
+            return Checkpointed(snapshot.version, missing=False, written=False)
+    if dry_run:
+        return Checkpointed(snapshot.version, missing=True, written=False)
     write_checkpoint(table.store, state_of(snapshot))
     # As after a commit: see `checkpoint_writer.after_commit`.
     if not supports(snapshot.protocol, "checkpointProtection"):
         cleanup.clean_log(table.store, snapshot.meta.configuration)
-    return Checkpointed(snapshot.version, written=True)
+    return Checkpointed(snapshot.version, missing=True, written=True)
 
 
 def log_facts(table: DeltaTable) -> LogFacts:

@@ -247,11 +247,11 @@ class DeltaTable:
 
         return compare(head, target)
 
-    def checkpoint(self) -> Checkpointed:
+    def checkpoint(self, *, dry_run: bool = False) -> Checkpointed:
         """See `upkeep.KeepsLog`."""
         from lakemend.formats.delta.log_upkeep import checkpoint
 
-        return checkpoint(self)
+        return checkpoint(self, dry_run=dry_run)
 
     def log_facts(self) -> LogFacts:
         """See `upkeep.KeepsLog`."""
