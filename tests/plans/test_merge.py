@@ -107,6 +107,17 @@ def test_other_bounds_compile_nothing_again(table: Table, spark: SparkSession, s
     assert table.to_df().where("s = 'new'").count() == 30
 
 
+@pytest.mark.parametrize("table", ["merge-on-read"], indirect=True)
+def test_files_that_spark_reads_are_told_the_numbers(
+    table: Table, spark: SparkSession, source: Callable, location: str
+) -> None:
+    spark.range(100).selectExpr("id", "id AS p", "'new' AS s").write.parquet(location)
+    source(f"SELECT * FROM parquet.`{location}` WHERE id > 41 AND p < 73")
+    with settings(spark, {"spark.lakemend.merge.broadcastThreshold": "1b"}):
+        plan = explained(spark, merge(table, "WHEN MATCHED THEN UPDATE SET *"))
+    assert "GreaterThan(id,41)" in plan and "LessThan(p,73)" in plan
+
+
 def test_a_large_source_is_joined_as_spark_does_it(table: Table, spark: SparkSession, source: Callable) -> None:
     source()
     spark.conf.set("spark.lakemend.merge.broadcastThreshold", "1b")

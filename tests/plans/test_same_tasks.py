@@ -47,6 +47,16 @@ def test_it_is_so_of_joined_rows(spark: SparkSession, namespace: str, by: str) -
         assert ids_of(*PARTS[by](joined)) == list(range(300))
 
 
+@pytest.mark.parametrize("by", PARTS)
+@pytest.mark.either("by")
+def test_it_is_so_where_other_rows_are_sent_to_them(spark: SparkSession, frame: DataFrame, by: str) -> None:
+    few = F.broadcast(spark.range(8).selectExpr("CAST(id AS INT) AS p", "-id AS q"))
+    for on, how in (("p", "inner"), ("p", "left_semi"), (F.col("id") >= F.col("q"), "left_outer")):
+        joined = frame.join(few, on, how).select("id", frame["p"])
+        expected = sorted(row[0] for row in joined.collect())
+        assert ids_of(*PARTS[by](joined)) == expected
+
+
 def ids_of(one: DataFrame, other: DataFrame) -> list[int]:
     """Those of both parts, in two queries of different shapes."""
     grouped = one.groupBy("p").agg(F.collect_list("id").alias("ids")).select(F.explode("ids"))

@@ -18,14 +18,16 @@ case class OwnReads(spark: SparkSession) extends (LogicalPlan => Unit) {
     case write: RowLevelWrite => write.operation match {
       case operation: RowOperation =>
         val sets = if (operation.command == Command.UPDATE) assigned(write.query, AttributeSet(write.table.output)) else None
-        operation.learn(_.copy(readsMore = reads(plan, operation.key), assigned = sets, isPinned = isPinned(write.originalTable)))
+        operation.learn(_.copy(readsMore = reads(plan, operation.key), assigned = sets, isPinned = isPinned(operation, write.originalTable)))
       case _ =>
     }
     case _ =>
   }
 
   /** Spark gives every statement that it runs a catalog of its own; one that is explained or checked has none. */
-  private def isPinned(target: LogicalPlan): Boolean = target match {
+  private def isPinned(operation: RowOperation, target: LogicalPlan): Boolean = target match {
+    // Of rows that are replaced those that come were made before; `saveAsTable` has found the table by itself.
+    case _ if operation.isInstanceOf[Replaces] => true
     case r: DataSourceV2Relation => r.catalog.forall(c => !c.isInstanceOf[LakeCatalog] || c.isInstanceOf[StatementCatalog])
     case _ => true
   }

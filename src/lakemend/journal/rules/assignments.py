@@ -13,7 +13,7 @@ from lakemend.journal.columns import Columns
 from lakemend.journal.model import Table
 from lakemend.journal.rewriting import Rewriting
 from lakemend.journal.rules.insert import column_name
-from lakemend.journal.rules.keys import restless, several_rows
+from lakemend.journal.rules.keys import picks_of_equals, restless, several_rows
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,9 @@ def _of_query(rewriting: Rewriting, value: Part, node: exp.Expression, count: in
     query = node.this if isinstance(node, exp.Subquery) else node
     selects = query.selects if isinstance(query, exp.Query) else []
     cause = ""
-    if not value.in_parentheses or not selects or any(s.find(exp.Star) is not None for s in selects):
+    if not value.in_parentheses or not selects or any(s.is_star for s in selects):
         cause = "the columns of the query are not written out one by one"
-    elif again := restless(rewriting, node):
+    elif again := restless(rewriting, node) or picks_of_equals(node):
         cause = f"the query is evaluated for each of them, and {again} may give another row each time"
     if cause:
         raise rewriting.refuse("SET (…) = (SELECT …)", cause, "Put the query into FROM, or write one for each column")

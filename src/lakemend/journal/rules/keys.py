@@ -99,6 +99,22 @@ def restless(rewriting: Rewriting, *nodes: exp.Expression | None, strict: bool =
     return ""
 
 
+_OF_EQUALS = (
+    *(exp.First, exp.Last, exp.AnyValue, exp.FirstValue, exp.LastValue, exp.NthValue, exp.Lead, exp.Lag, exp.RowNumber),
+    *(exp.Ntile, exp.ArrayAgg, exp.ArrayUniqueAgg, exp.GroupConcat, exp.ArgMax, exp.ArgMin, exp.Mode),
+)
+
+
+def picks_of_equals(node: exp.Expression) -> str:
+    """What takes one row, or an order, of several that are alike to it; nothing if there is no such thing."""
+    for each in node.walk():
+        if isinstance(each, exp.Distinct) and each.args.get("on") is not None:
+            return "DISTINCT ON"
+        if isinstance(each, _OF_EQUALS):
+            return each.sql_name()
+    return ""
+
+
 def several_rows(node: exp.Expression | None) -> str:
     """What gives several rows in the place of one value; nothing if there is no such function outside of queries."""
     stack = [node] if node is not None else []

@@ -90,6 +90,18 @@ UPDATE depts SET name = DEFAULT;
 -- dialect: postgres
 UPDATE depts SET (deptno, name) = (SELECT * FROM other);
 
+-- refused: SET (…) = (SELECT …)
+-- dialect: postgres
+UPDATE depts SET (deptno, name) = (SELECT o.* FROM other AS o);
+
+-- refused: SET (…) = (SELECT …)
+-- dialect: postgres
+UPDATE depts SET (deptno, name) = (SELECT DISTINCT ON (s.k) s.a, s.b FROM src AS s WHERE s.k = depts.deptno);
+
+-- refused: SET (…) = (SELECT …)
+-- dialect: spark
+UPDATE depts SET (deptno, name) = (SELECT first(s.a), first(s.b) FROM src AS s WHERE s.k = depts.deptno);
+
 -- refused: MAX(name)
 -- dialect: postgres
 UPDATE depts SET name = max(name);

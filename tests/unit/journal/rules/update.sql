@@ -22,3 +22,8 @@ INSERT INTO depts_journal (deptno, name, version_number, subsequent_version_numb
 -- dialect: postgres
 UPDATE emps SET (ename, deptno) = (SELECT s.a, s.b FROM src AS s WHERE s.b = emps.empid);
 INSERT INTO emps_journal (org, empid, ename, deptno, version_number, subsequent_version_number) SELECT emps.org, emps.empid, (SELECT lakemend_row.lakemend_old_1 FROM (SELECT s.a, s.b FROM src AS s WHERE s.b = emps.empid) AS lakemend_row (lakemend_old_1, lakemend_old_2)), (SELECT lakemend_row.lakemend_old_2 FROM (SELECT s.a, s.b FROM src AS s WHERE s.b = emps.empid) AS lakemend_row (lakemend_old_1, lakemend_old_2)), :version, NULL FROM (SELECT c.org, c.empid, c.ename, c.deptno FROM emps_journal AS c WHERE c.subsequent_version_number IS NULL AND NOT EXISTS (SELECT 1 FROM emps_journal AS n WHERE n.org = c.org AND n.empid = c.empid AND n.version_number > c.version_number)) AS emps;
+
+-- several from one query that counts
+-- dialect: postgres
+UPDATE emps SET (ename, deptno) = (SELECT max(s.a), count(*) FROM src AS s WHERE s.b = emps.empid);
+INSERT INTO emps_journal (org, empid, ename, deptno, version_number, subsequent_version_number) SELECT emps.org, emps.empid, (SELECT lakemend_row.lakemend_old_1 FROM (SELECT max(s.a), count(*) FROM src AS s WHERE s.b = emps.empid) AS lakemend_row (lakemend_old_1, lakemend_old_2)), (SELECT lakemend_row.lakemend_old_2 FROM (SELECT max(s.a), count(*) FROM src AS s WHERE s.b = emps.empid) AS lakemend_row (lakemend_old_1, lakemend_old_2)), :version, NULL FROM (SELECT c.org, c.empid, c.ename, c.deptno FROM emps_journal AS c WHERE c.subsequent_version_number IS NULL AND NOT EXISTS (SELECT 1 FROM emps_journal AS n WHERE n.org = c.org AND n.empid = c.empid AND n.version_number > c.version_number)) AS emps;
