@@ -61,7 +61,10 @@ cli.add_command(journal)
 @in_warehouse
 @as_json
 def ls(namespace: str, warehouse: str, as_json: bool) -> None:
-    """The tables of a warehouse, or of one of its namespaces; a path is that of a warehouse."""
+    """The tables of a warehouse, or of one of its namespaces.
+
+    A path is that of a warehouse.
+    """
     from lakemend.brain.service import Brain
 
     if "/" in namespace or ":" in namespace or namespace.startswith((".", "~")):

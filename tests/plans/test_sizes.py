@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 import lakemend
 from lakemend.brain.row_sizes import row_bytes
+from lakemend.replace import kept
 from tests.plans.exchanges import ran
 from tests.settings import settings
 
@@ -50,3 +51,10 @@ def test_many_rows_in_a_small_file_are_not_broadcast(spark: SparkSession, namesp
         with settings(spark, switched):
             plan = ran(spark, f"SELECT count(*) FROM {namespace}.a JOIN {namespace}.b USING (id)").plan
             assert ("BroadcastHashJoin" in plan) == expected == bool(a.join_advice(f"{namespace}.b", on="id").broadcast)
+
+
+def test_rows_that_are_kept_for_a_statement_are_as_large_as_they_turned_out(spark: SparkSession) -> None:
+    expected_large = spark.range(1_000_000).where("id % 100000 = 0")
+    with kept(spark, expected_large) as rows:
+        assert 0 < int(str(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())) < 10_000
+        assert rows.count() == 10

@@ -7,9 +7,9 @@ import lakemend.changes.ChangesPart
 import lakemend.joins.PackedScan
 import lakemend.rows.RowOperation
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.catalyst.plans.logical.{CTERelationRef, LogicalPlan, RowLevelWrite, V2WriteCommand, WithCTE}
+import org.apache.spark.sql.catalyst.plans.logical.{CTERelationRef, LogicalPlan, RowLevelWrite, Statistics, V2WriteCommand, WithCTE}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.classic.DataFrame
+import org.apache.spark.sql.classic.{DataFrame, Dataset}
 import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read.Scan
@@ -47,16 +47,25 @@ object StatementReads extends Rule[LogicalPlan] with AdaptiveSparkPlanHelper {
   /** What was read for rows that were kept apart before a statement uses them; gone with the rows. */
   private val checkpoints = new WeakHashMap[RDD[_], Seq[Read]]
 
-  /** The frame's rows as they are now; a statement that uses them has read what they were made of. */
+  /** The frame's rows as they are now; a statement that uses them has read what they were made of. They are as large as
+    * they turned out to be: what was expected of their plan may be the size of a whole table. */
   def checkpoint(frame: DataFrame): DataFrame = {
     val kept = frame.localCheckpoint()
     val reads = readIn(frame.queryExecution.optimizedPlan)
-    kept.logicalPlan.foreach {
-      case rows: LogicalRDD => checkpoints.synchronized(checkpoints.put(rows.rdd, reads))
-      case _ =>
+    kept.logicalPlan match {
+      case rows: LogicalRDD =>
+        checkpoints.synchronized(checkpoints.put(rows.rdd, reads))
+        size(rows.rdd).fold(kept) { bytes =>
+          Dataset.ofRows(kept.sparkSession, rows.copy()(kept.sparkSession, Some(Statistics(bytes)), None, true))
+        }
+      case other => throw new IllegalStateException(s"rows that are kept are ${other.nodeName}, and not LogicalRDD")
     }
-    kept
   }
+
+  /** Bytes of the rows that executors hold, if every partition is there. */
+  private def size(rows: RDD[_]): Option[Long] = rows.sparkContext.getRDDStorageInfo
+    .find(info => info.id == rows.id && info.numCachedPartitions == info.numPartitions)
+    .map(info => math.max(1, info.memSize + info.diskSize))
 
   /** Rows that `checkpoint` kept are not needed any more; those that others kept stay. */
   def release(frame: DataFrame): Unit = frame.logicalPlan.foreach {
