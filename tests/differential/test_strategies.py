@@ -105,6 +105,8 @@ class Case:
                 options["columns"] = rng.sample(payload, 1)
         if strategy == "deduplicate" and rng.random() < 0.7:
             options["dedup_order_by"] = rng.sample(payload, min(len(payload), rng.choice([1, 2])))
+        if strategy == "delete_insert" and rng.random() < 0.5:
+            options |= DELETES
         if strategy == "scd2":
             options["sequence_by"] = AT
             payload.append(AT)

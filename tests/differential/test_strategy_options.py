@@ -39,7 +39,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 CHANGING = ("columns", "sequence_by", "delete_when", "soft_delete", "when_changed_only", "schema_evolution")
 TAKES = {
     "insert": ("schema_evolution",),
-    "delete_insert": ("schema_evolution",),
+    "delete_insert": ("delete_when", "schema_evolution"),
     "deduplicate": (*CHANGING, "dedup_order_by"),
     "scd2": ("columns", "sequence_by", "delete_when", "schema_evolution", "retire_missing"),
 }
@@ -195,7 +195,7 @@ def test_an_option(spark: SparkSession, namespace: str, strategy: str, option: s
 # What asks most of each strategy.
 FULLEST = {
     "insert": "none",
-    "delete_insert": "none",
+    "delete_insert": "delete_when",
     "scd2": "delete_when",
     "full_merge": "delete_when, soft, sequence_by",
     "upsert": "sequence_by",
