@@ -209,9 +209,11 @@ FULLEST = {
 @pytest.mark.parametrize("files", [1, 5], ids=lambda n: f"source in {n}")
 @pytest.mark.sampled
 def test_how_rows_are_spread(spark: SparkSession, namespace: str, strategy: str, partitions: int, files: int) -> None:
-    """In how many pieces rows come and are exchanged changes nothing."""
+    """In how many pieces rows come, are exchanged and are read changes nothing."""
     draw = zlib.crc32(strategy.encode())
     table = target(spark, f"{namespace}.t", strategy, MODES[draw % 2], bool(draw // 2 % 2))
     conf = {"spark.sql.shuffle.partitions": str(partitions), "spark.sql.adaptive.coalescePartitions.enabled": "false"}
+    if partitions > 1:
+        conf |= {"spark.sql.parquet.columnarReaderBatchSize": "2", "spark.sql.execution.arrow.maxRecordsPerBatch": "2"}
     with settings(spark, conf):
         agree(spark, table, call_of(strategy, FULLEST[strategy]), files, dry_run=False)
