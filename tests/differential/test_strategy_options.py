@@ -33,6 +33,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "when_changed_only": {"when_changed_only": True},
     "when_changed_only, columns, delete_when": {"when_changed_only": True, "columns": ["b"], **DELETES},
     "schema_evolution": {"schema_evolution": True},
+    "schema_evolution, delete_when": {"schema_evolution": True, **DELETES},
     "dedup_order_by": {"dedup_order_by": ["a", "b"]},
     "retire_missing": {"retire_missing": True},
 }  # fmt: skip
