@@ -35,13 +35,14 @@ _STORED = {
 }
 
 
-def to_frame(spark: SparkSession, rows: Any, schema: Callable[[], StructType]) -> DataFrame:
-    """A DataFrame of the rows; an empty list has the columns of `schema`, the table's."""
+def to_frame(spark: SparkSession, rows: Any, schema: Callable[[], StructType], or_else: str = "") -> DataFrame:
+    """A DataFrame of the rows; an empty list has the columns of `schema`, the table's. `or_else` says what the caller
+    takes besides."""
     if isinstance(rows, DataFrame):
         return rows
     if isinstance(rows, list) and not rows:
         return spark.createDataFrame([], StructType([StructField(f.name, f.dataType) for f in schema().fields]))
-    table = to_arrow(rows)
+    table = to_arrow(rows, or_else)
     # Spark reads a table up to its first empty piece.
     table = pa.Table.from_batches([piece for piece in table.to_batches() if piece.num_rows], table.schema)
     try:
@@ -52,7 +53,7 @@ def to_frame(spark: SparkSession, rows: Any, schema: Callable[[], StructType]) -
         raise _unreadable(rows, error) from error
 
 
-def to_arrow(rows: Any) -> pa.Table:
+def to_arrow(rows: Any, or_else: str = "") -> pa.Table:
     """The rows as an Arrow table of types that Spark knows, as far as there are such."""
     if hasattr(rows, "collect_schema") and hasattr(rows, "collect"):
         rows = rows.collect()
@@ -76,7 +77,7 @@ def to_arrow(rows: Any) -> pa.Table:
             cause="it gives its rows once: one that was read, as by a dry run, cannot be told from an empty one",
             remedy="pass its table, reader.read_all()",
         )
-    raise InvalidInputError(f"cannot write a {type(rows).__name__}", remedy=_REMEDY)
+    raise InvalidInputError(f"cannot write a {type(rows).__name__}", remedy=_REMEDY + or_else)
 
 
 def _unreadable(rows: Any, error: Exception) -> InvalidInputError:

@@ -98,6 +98,15 @@ def test_one_column_by_its_name(spark: SparkSession, location: str) -> None:
     assert table.to_arrow(columns="ab").to_pydict() == {"ab": [3]}
 
 
+@pytest.mark.parametrize("where", [None, "amount > 1"])
+def test_a_column_that_is_not_there(spark: SparkSession, location: str, where: str | None) -> None:
+    table = lakemend.table(spark, location)
+    table.append([{"id": 1, "amount": 2}])
+    with pytest.raises(lakemend.InvalidInputError, match="has no column amuont for columns; did you mean amount") as e:
+        table.to_arrow(columns=["id", "amuont"], where=where)
+    assert e.value.remedy
+
+
 def test_dry_runs_where_a_column_hides_the_file(spark: SparkSession, location: str) -> None:
     table = lakemend.table(spark, location)
     table.append([{"id": 1, "_file": "x"}, {"id": 2, "_file": "y"}])

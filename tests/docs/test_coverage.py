@@ -11,6 +11,7 @@ import lakemend
 from lakemend import errors
 from lakemend.cli import cli
 from lakemend.formats.delta import properties, protocol
+from lakemend.strategies import STRATEGIES
 from tests.docs.pages import PAGES, ROOT, Page
 
 TEXT = {path: path.read_text() for path in PAGES}
@@ -78,8 +79,17 @@ def test_links_resolve(path: Path) -> None:
 
 
 def test_every_page_is_linked_from_the_readme() -> None:
-    for path in DOCS.glob("*.md"):
-        assert f"docs/{path.name}" in TEXT[ROOT / "README.md"], path.name
+    for path in [*DOCS.glob("*.md"), *DOCS.glob("strategies/*.md")]:
+        assert str(path.relative_to(ROOT)) in TEXT[ROOT / "README.md"], path.name
+
+
+@pytest.mark.parametrize("name", sorted(STRATEGIES))
+def test_strategies_have_a_page(name: str) -> None:
+    text = page(f"strategies/{name}.md")
+    for part in (f"# {name}", "Before:", "The call:", "After:", "## Statistics", "## Options", "## Refused"):
+        assert f"\n{part}\n" in f"\n{text}", part
+    for option in STRATEGIES[name].options:
+        assert re.search(rf"`{option}\b", text), option
 
 
 def _outside_blocks(path: Path) -> list[str]:

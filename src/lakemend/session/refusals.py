@@ -8,6 +8,7 @@ the Python API all the same. Errors about tables of other catalogs are left alon
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -86,6 +87,31 @@ def mismatch_without_table(error: AnalysisException, table: str) -> SchemaMismat
         return None
     facts = _facts(str(error)).replace(" for the table ``", "")
     return _unfit(table, condition, facts, "cast the values to the types that the table has")
+
+
+def not_understood(
+    error: AnalysisException, option: str, where: str, names: Sequence[str], also: str = ""
+) -> InvalidInputError:
+    """The typed error for an option that Spark cannot parse, or whose columns `where`, with its `names`, has not."""
+    condition, parameters = error.getCondition() or "", error.getMessageParameters() or {}
+    if not condition.startswith("UNRESOLVED_COLUMN"):
+        return InvalidInputError(
+            f"{option} cannot be understood",
+            cause=_told(str(error)),
+            remedy="write it as SQL does: names with odd characters in backticks, texts in single quotes",
+            option=option,
+            condition=condition,
+        )
+    named = parameters.get("objectName", "").replace("`", "")
+    meant = nearest(named, names)
+    return InvalidInputError(
+        f"{where} has no column {named} for {option}" + (f"; did you mean {meant}?" if meant else ""),
+        cause=f"its columns are {', '.join(names)}",
+        remedy="check the spelling, or name other columns" + also,
+        option=option,
+        column=named,
+        available=list(names),
+    )
 
 
 def _mismatch(table: str, condition: str, facts: str) -> SchemaMismatchError | None:
@@ -204,3 +230,8 @@ def _parameter(error: Any, name: str) -> str:
 def _facts(message: str) -> str:
     """The text of a Spark error, without its condition and SQL state."""
     return " ".join(message.split("]", 1)[1].split(" SQLSTATE", 1)[0].split())
+
+
+def _told(message: str) -> str:
+    """The same of one that may have no condition."""
+    return _facts(message) if message.lstrip().startswith("[") else message.strip().partition("\n")[0]

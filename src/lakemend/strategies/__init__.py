@@ -84,8 +84,9 @@ def _merged(
     target = _schema(table)
     require_free_names(() if target is None else target.names, table.name)
     task = task_of(table, source, key_columns, options, target)
-    if strategy.merge is not None and target is not None:
-        strategy.merge(task)  # names that cannot be found are told before anything is read
+    made = strategy.merge if strategy.runs is None or options.delete_when is not None else None
+    if made is not None and target is not None:
+        made(task)  # names that cannot be found are told before anything is read
     looked, unique = task.source, list(task.keys)
     if strategy.timed is not None and options.sequence_by is not None:
         looked, time = strategy.timed(task)
@@ -98,16 +99,15 @@ def _merged(
     if not facts.rows and not strategy.takes_empty and not options.retire_missing:
         return _with_stats(table, Report("merge", table.name, dry_run=dry_run))
     require_keys_in_table(table, task.keys)
-    if strategy.runs is not None:
+    if made is None:
+        assert strategy.runs is not None
         report = strategy.runs(task, dry_run, retries)
         return _with_stats(table, replace(report, operation="merge"))
-    assert strategy.merge is not None
     if dry_run:
-        planned = replace(strategy.merge(task), schema_evolution=options.schema_evolution)
+        planned = replace(made(task), schema_evolution=options.schema_evolution)
         # Keys are known to occur once in the source as it came.
         one_each = [key.source for key in task.keys] if planned.source is task.source and not strategy.repeats else []
         return _with_stats(table, planned.planned(table, one_each))
-    made = strategy.merge
 
     def statement(spark: SparkSession) -> None:
         schema = table.schema  # another writer may have brought columns since

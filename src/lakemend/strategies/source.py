@@ -34,7 +34,7 @@ def as_frame(table: Table, source: Any) -> DataFrame:
     if hasattr(source, "to_df") and hasattr(source, "as_of"):  # a Table
         return source.to_df()  # type: ignore[no-any-return]
     if not isinstance(source, str):
-        return table._frame(source)
+        return table._frame(source, "; or another Table, a table's name, or a path of a table or of Parquet files")
     other = type(table)(table.spark, source)
     if is_path(source):
         return other.to_df() if other.exists() else _files(table, source)

@@ -19,7 +19,7 @@ CHANGING = CREATING | {"columns", "sequence_by", "delete_when", "soft_delete", "
 
 @dataclass(frozen=True)
 class Strategy:
-    """`merge` makes the statement, unless the strategy `runs` in a way of its own."""
+    """`merge` makes the statement. A strategy that `runs` in a way of its own does so unless rows mean deletions."""
 
     name: str
     merge: Callable[[Task], Merge] | None = None

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -16,6 +17,7 @@ from pyspark.sql import types as T
 from lakemend.as_stored import as_stored
 from lakemend.comparable import comparable
 from lakemend.errors import InvalidInputError, SchemaMismatchError
+from lakemend.session.refusals import not_understood
 from lakemend.strategies.keys import Key, SourceFacts, column, equality, keys_of, require_exact_sequence
 from lakemend.strategies.options import Options, names
 from lakemend.strategies.statement import Clause, both, quoted
@@ -238,8 +240,7 @@ def task_of(
             )
         told.add(by.lower())
     if options.delete_when is not None:
-        condition = _condition(options.delete_when)
-        _require_boolean(source, condition)
+        condition = _condition(source, options.delete_when)
         told |= _columns_of(source, condition)
         source = source.withColumn(GONE, F.coalesce(condition, F.lit(False)))
     shared = _shared(source.schema, target, options, table.name, told)
@@ -259,12 +260,15 @@ def _keys_as_stored(
     return source
 
 
-def _condition(value: str | Column) -> Column:
-    return F.expr(value) if isinstance(value, str) else value
-
-
-def _require_boolean(source: DataFrame, condition: Column) -> None:
-    type = source.select(condition).schema[0].dataType
+def _condition(source: DataFrame, value: str | Column) -> Column:
+    """What `delete_when` says, which has to be a condition over the source's columns."""
+    try:
+        condition = F.expr(value) if isinstance(value, str) else value
+        type = source.select(condition).schema[0].dataType
+    except AnalysisException as error:
+        raise not_understood(
+            error, "delete_when", "the source", source.columns, "; texts are in single quotes"
+        ) from error
     if not isinstance(type, T.BooleanType):
         raise InvalidInputError(
             f"delete_when is of type {type.simpleString()}",
@@ -272,6 +276,7 @@ def _require_boolean(source: DataFrame, condition: Column) -> None:
             remedy="compare it with something, as in \"op = 'D'\"",
             option="delete_when",
         )
+    return condition
 
 
 def _columns_of(source: DataFrame, condition: Column) -> set[str]:

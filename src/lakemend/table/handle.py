@@ -107,10 +107,10 @@ class Handle:
             request["timestamp"] = timestamp_micros(self.spark, self._timestamp)
         return self._brain.ask("load", request)
 
-    def _frame(self, rows: Any) -> DataFrame:
+    def _frame(self, rows: Any, or_else: str = "") -> DataFrame:
         """A DataFrame from what people have: a DataFrame, pandas, Polars, Arrow, or rows as dicts."""
         self._require_newest()
-        return to_frame(self.spark, rows, self._columns)
+        return to_frame(self.spark, rows, self._columns, or_else)
 
     def _require_newest(self) -> None:
         if self._version is not None or self._timestamp is not None:

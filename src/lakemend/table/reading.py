@@ -8,6 +8,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -17,6 +18,7 @@ from lakemend.advice import JoinAdvice
 from lakemend.errors import InvalidInputError
 from lakemend.formats.zone import in_zone
 from lakemend.session import join_settings
+from lakemend.session.refusals import not_understood
 from lakemend.shown import Facts, Records
 from lakemend.table.handle import Handle
 from lakemend.table.names import column_names, quoted
@@ -65,7 +67,10 @@ class Reading(Handle):
         if names is not None or include_file_path:
             own = frame.columns
             chosen = [F.col(quoted(c)) if c in own else F.col(c) for c in (own if names is None else names)]
-            frame = frame.select(*chosen, *([F.col(_FILE)] if include_file_path else []))
+            try:
+                frame = frame.select(*chosen, *([F.col(_FILE)] if include_file_path else []))
+            except AnalysisException as error:
+                raise not_understood(error, "columns", self.name, own) from error
         found = frame.toArrow()
         if include_file_path:
             # What Spark says of a metadata column is for Spark.

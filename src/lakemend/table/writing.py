@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -13,6 +14,7 @@ from lakemend.errors import InvalidInputError, ReplaceWhereError
 from lakemend.redaction import logger
 from lakemend.replace import Settings, replace_on, replace_using, replace_where
 from lakemend.report import Report
+from lakemend.spelling import nearest
 from lakemend.strategies import require_mode
 from lakemend.table.handle import Handle
 from lakemend.table.names import column_names, quoted, quoted_for_partitioning
@@ -80,6 +82,7 @@ class Writing(Handle):
             if where is not None:
                 raise InvalidInputError(f"strategy {strategy!r} takes no condition", remedy="leave `where` out")
             require_mode(strategy, mode)
+            _require_settings(settings, self._table.merge, f"strategy {strategy!r}")
             return self._table.merge(rows, settings.pop("key_columns", ()), strategy, **settings)
         verbs: dict[str, Callable[..., Report]] = {
             "append": self.append,
@@ -95,6 +98,7 @@ class Writing(Handle):
                 cause="the write names no strategy, and would not look at keys",
                 remedy="name one, such as strategy='upsert'",
             )
+        _require_settings(settings, verb, f"mode {mode or 'append'!r}")
         if verb == self.replace_where:
             return self.replace_where(rows, where, **settings)
         if where is not None:
@@ -210,6 +214,22 @@ class Writing(Handle):
                 log.warning(
                     "the property %s is not set by a write to %s, which exists; use ALTER TABLE", key, self.name
                 )
+
+
+def _require_settings(settings: Mapping[str, Any], verb: Callable[..., Report], how: str) -> None:
+    """Raises for a setting that the verb behind a write does not have."""
+    known = [name for name in signature(verb).parameters if name not in ("rows", "source", "strategy", "where")]
+    unknown = next((name for name in settings if name not in known), None)
+    if unknown is None:
+        return
+    meant = nearest(unknown, known)
+    raise InvalidInputError(
+        f"write with {how} takes no {unknown}" + (f"; did you mean {meant}?" if meant else ""),
+        cause=f"it takes {', '.join(known)}",
+        remedy="leave it out, or use one of these",
+        option=unknown,
+        available=known,
+    )
 
 
 def _every_partition(options: Mapping[str, str] | None) -> dict[str, str]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import lakemend
 from lakemend import InvalidInputError, SchemaMismatchError, Table
@@ -32,6 +33,11 @@ BAD: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     "no such flag": ([ROW], {"soft_delete": "gone"}, ValueError, "no column for soft_delete, gone.*ADD COLUMN `gone`"),
     "delete_when of a number": ([ROW], {"delete_when": 5}, ValueError, "delete_when is 5"),
     "delete_when of a text": ([ROW], {"delete_when": "v"}, ValueError, "delete_when is of type string"),
+    "delete_when of no column": (
+        [{**ROW, "action": "D"}], {"delete_when": "actoin = 'D'"}, ValueError,
+        "the source has no column actoin for delete_when; did you mean action"),
+    "delete_when that is no SQL": (
+        [ROW], {"delete_when": "v = "}, ValueError, "delete_when cannot be understood.*yntax error"),
     "retries": ([ROW], {"retries": -1}, ValueError, "retries is -1"),
     "no columns": ([ROW], {"columns": []}, ValueError, "columns names no column"),
     "sequence in the key": (
@@ -134,6 +140,26 @@ def test_modes_of_write(table: Table) -> None:
         table.write([ROW], strategy="upsert")
     with pytest.raises(ValueError, match="mode 'append' does not go .* leave mode out, or use strategy='insert'"):
         table.write([ROW], mode="append", strategy="delete_insert", key_columns="id")
+
+
+def test_settings_that_a_write_does_not_have(table: Table) -> None:
+    with pytest.raises(ValueError, match="mode 'append' takes no optons; did you mean options"):
+        table.write([ROW], optons={})
+    with pytest.raises(ValueError, match="strategy 'upsert' takes no options.* takes key_columns, columns, "):
+        table.write([ROW], strategy="upsert", key_columns="id", options={})
+    with pytest.raises(ValueError, match="mode 'overwrite' takes no sequence_by"):
+        table.write([ROW], "overwrite", sequence_by="n")
+
+
+@pytest.mark.parametrize("source", [None, 5])
+def test_a_source_that_holds_no_rows(table: Table, source: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"list of dicts; or another Table, a table's name, or a path"):
+        table.merge(source, "id")
+
+
+def test_a_condition_as_a_column(table: Table) -> None:
+    with pytest.raises(InvalidInputError, match="the source has no column w for delete_when"):
+        table.merge([ROW], "id", delete_when=F.col("w") == 1)
 
 
 def test_a_source_that_is_not_there(table: Table, tmp_path: Any) -> None:

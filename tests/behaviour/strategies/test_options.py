@@ -92,6 +92,21 @@ def test_hard_deletes(people: Table, merged: Merged) -> None:
     assert [row[0] for row in rows(people)] == [3, 9]
 
 
+def test_deletions_of_whole_keys(people: Table, merged: Merged) -> None:
+    events = [
+        {"id": 1, "p": "x", "v": None, "n": 0, "op": "D"},
+        {"id": 2, "p": "y", "v": "B", "n": 1, "op": "U"},
+        {"id": 2, "p": "y", "v": None, "n": 0, "op": "D"},
+        {"id": 2, "p": "x", "v": "C", "n": 2, "op": None},
+        {"id": 9, "p": "x", "v": None, "n": 0, "op": "D"},
+    ]
+    report = merged(people, events, "id", "delete_insert", delete_when="op = 'D'")
+    assert report.stats == {"inserted": 2, "updated": 0, "deleted": 2, "total": 3}
+    assert rows(people, "id", "v") == [(2, "y", "B", 1), (2, "x", "C", 2), OLD[2]]
+    merged(people, people.to_df(), "id", "delete_insert", delete_when="n > 1")
+    assert rows(people) == [(2, "y", "B", 1)]
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_soft_deletes(spark: SparkSession, namespace: str, mode: str, merged: Merged) -> None:
     spark.sql(f"""CREATE TABLE {namespace}.t (id INT, v STRING, n INT, gone BOOLEAN)
